@@ -43,7 +43,7 @@ from paoswarm.evaluate.failures import FailureLog, FirstAnswers
 from paoswarm.evaluate.interrupts import interrupted_once
 from paoswarm.space.evaluations import Evaluations
 from paoswarm.space.space import Space
-from paoswarm.store.journal import Journal
+from paoswarm.store.journal import Completion, Journal
 
 Numbers = NDArray[np.int64] | None
 
@@ -184,8 +184,9 @@ class Evaluator:
         """Record the answer at a point, if there is a store, and how many points had been asked for by then."""
         if self.journal is not None:
             (value,), failed = sort_out([answer], minus_inf_fails=False)
-            why = failed[0].reason if failed else None
-            self.journal.complete(number, asked, x, float(value), why, self._details_of([answer]), recalled)
+            details = self._details_of([answer])
+            why, numbers = failed[0].reason if failed else None, None if details is None else details[0]
+            self.journal.complete(Completion(number, asked, float(value), why, numbers), x, recalled)
 
     def dispatcher(self) -> Any:
         """What sends points one at a time."""

@@ -23,6 +23,11 @@ from paoswarm.evaluate.interrupts import uninterrupted
 from paoswarm.evaluate.program_output import CommandFailed, tail
 from paoswarm.store.watch import is_running
 
+_PLACE = re.compile(r"(?<!\$)\{([^\W\d]\w*)(?::([^{}\n]*))?\}")  # not ${name}, which is the shell's
+_CLOSED = re.compile(r"""\\.|'[^']*'|"(?:\\.|\$(?!\()|[^"\\`$])*\"""", re.DOTALL)  # escapes and quotes that have ended
+_OPEN = re.compile(r"""['"`\\]|<<""")  # what may follow is not an argument of its own
+_NOT_INPUT = ("*.paoswarm", "__pycache__")  # they change while a run goes on
+
 
 def run_program(words: list[str] | str, folder: Path) -> str:
     """Run words, or a line of shell, in a folder; return what was written to stdout.
@@ -103,11 +108,6 @@ def _ending(code: int) -> str:
     return f"killed by signal {-code}"
 
 
-_PLACE = re.compile(r"(?<!\$)\{([^\W\d]\w*)(?::([^{}\n]*))?\}")  # not ${name}, which is the shell's
-_CLOSED = re.compile(r"""\\.|'[^']*'|"(?:\\.|\$(?!\()|[^"\\`$])*\"""", re.DOTALL)  # escapes and quotes that have ended
-_OPEN = re.compile(r"""['"`\\]|<<""")  # what may follow is not an argument of its own
-
-
 def names_in(text: str) -> list[str]:
     """The names in braces, each once.
 
@@ -126,11 +126,7 @@ def check_names(text: str, known: Collection[str]) -> None:
             raise TypeError(f"the command has {{{name}}}, but there is no such variable; {choices(name, known)}")
 
 
-def _as_it_is(value: str, before: str) -> str:
-    return value
-
-
-def filled(text: str, values: Mapping[str, Any], quote: Callable[[str, str], str] = _as_it_is) -> str:
+def filled(text: str, values: Mapping[str, Any], quote: Callable[[str, str], str] = lambda value, _: value) -> str:
     """The text with values; names that are none of them stay as they are.
 
     A number is written so that it is read back to the last bit, unless there is a format. ``quote`` is called with each
@@ -168,9 +164,6 @@ def quoted_for_shell(value: str, before: str) -> str:
     if quoted != value and _OPEN.search(_CLOSED.sub("", before)):
         raise ValueError("it is quoted already; write it without quotes around it")
     return quoted
-
-
-_NOT_INPUT = ("*.paoswarm", "__pycache__")  # they change while a run goes on
 
 
 def input_files(case: Path) -> list[Path]:

@@ -18,6 +18,8 @@ from paoswarm.core.arrays import Floats
 _DIGITS = r"(?:\d*\.\d+[-+]\d{3}|(?:\d+\.?\d*|\.\d+)(?:[eEdD][-+]?\d+)?)"  # Fortran writes 1.0D-3 and 0.1-103
 _NUMBER = re.compile(rf"(?<![\w.+-])[-+]?(?:{_DIGITS}|inf(?:inity)?|nan)(?!\w|\.\d)", re.IGNORECASE)
 _MOST = 300  # characters of output in a message
+_MISSING = {"", "na", "n/a", "null", "none", "-"}
+_BESIDE = 1e-6  # of the range: a place so far outside counts as its end, because programs add up time steps
 
 
 class CommandFailed(RuntimeError):
@@ -48,19 +50,24 @@ def read_value(text: str, pattern: str | None, where: str) -> float:
                 f"the last line of {where} has no number: {tail(lines[-1])!r}; give a pattern if it is in another line"
             )
         return number_of(numbers[-1])
-    found = list(re.finditer(pattern, text, flags=re.MULTILINE))
-    if not found:
-        raise CommandFailed(f"the pattern {pattern!r} is not in {where}, which ends with {tail(text)!r}")
-    if found[-1].re.groups:
-        part = (found[-1][1] or "").strip()
+    found = _last_match(text, pattern, where)
+    if found.re.groups:
+        part = (found[1] or "").strip()
     else:
-        line = text[found[-1].end() :].partition("\n")[0]
+        line = text[found.end() :].partition("\n")[0]
         after = _NUMBER.search(line)
         part = after[0] if after is not None else line
     try:
         return number_of(part)
     except ValueError:
         raise CommandFailed(f"the pattern {pattern!r} found {tail(part)!r} in {where}, not a number") from None
+
+
+def _last_match(text: str, pattern: str, where: str) -> re.Match[str]:
+    found = list(re.finditer(pattern, text, flags=re.MULTILINE))
+    if not found:
+        raise CommandFailed(f"the pattern {pattern!r} is not in {where}, which ends with {tail(text)!r}")
+    return found[-1]
 
 
 def tail(text: str) -> str:
@@ -81,10 +88,6 @@ def check_pattern(pattern: str) -> None:
 def number_of(text: str) -> float:
     """A number as C, Python or Fortran writes it; raises a ValueError for anything else."""
     return float(re.sub(r"[dD](?=[-+]?[0-9])|(?<=[0-9.])(?=[-+][0-9]{3}$)", "e", text))
-
-
-_MISSING = {"", "na", "n/a", "null", "none", "-"}
-_BESIDE = 1e-6  # of the range: a place so far outside counts as its end, because programs add up time steps
 
 
 class Table(NamedTuple):
@@ -221,10 +224,7 @@ class Columns(NamedTuple):
 
 def _behind(text: str, pattern: str, where: str) -> str:
     """The lines after the one where a pattern matches last, up to an empty one."""
-    found = list(re.finditer(pattern, text, flags=re.MULTILINE))
-    if not found:
-        raise CommandFailed(f"the pattern {pattern!r} is not in {where}, which ends with {tail(text)!r}")
-    rest = text[found[-1].end() :].partition("\n")[2]
+    rest = text[_last_match(text, pattern, where).end() :].partition("\n")[2]
     return re.split(r"\n[ \t]*\r?\n", rest.strip("\r\n"), maxsplit=1)[0]
 
 

@@ -322,7 +322,7 @@ class PointQueue(Queue):
         """Give out no values of polishing that a point is part of: the run had other limits, and goes on here."""
         assert self._journal is not None
         self._journal.set_polishing_aside(number)
-        self._recorded = [one for one in self._recorded if one.number < self._journal.n_numbers]
+        self._recorded = [one for one in self._recorded if one.number < self._journal.n_before_polishing]
 
     def _next_recorded(self) -> tuple[int, float | Failed]:
         """The value that came next when the run was recorded."""

@@ -72,7 +72,7 @@ class Completion(NamedTuple):
     asked: int  # how many points had been asked for when the value arrived
     value: float
     why: str | None  # reason of the failure, if it failed
-    details: tuple[float, ...] | None = None  # numbers of the constraints, or outputs, if there are any
+    details: Floats | None = None  # numbers of the constraints, or outputs, if there are any
 
 
 class Journal:
@@ -107,13 +107,10 @@ class Journal:
 
     def _load(self, run: RecordedRun) -> None:
         log, header = self._log, self._log.header
-        if header is None:
-            contents = Contents.empty()
-        else:
+        if header is not None:
             check_same(log.path, RecordedRun(**header["run"]), run)
-            contents = Contents.read(log.reader)
+        contents = self._contents = Contents.empty() if header is None else Contents.read(log.reader)
         log.recover()
-        self._contents = contents
         self._next = 0  # number of the next point, if points come in the order of their numbers
         self._numbers = np.zeros(0, dtype=np.int64)  # of the current batch of points
         self._missing = 0  # points of the current batch that are not recorded yet
@@ -235,11 +232,10 @@ class Journal:
             later = self._next + int(np.argmax(contents.known[self._next :]))
             return int(np.argmin(known)), later, "is missing"
         rows = np.flatnonzero(known)
-        same = same_bits(contents.x[numbers[rows]], x[rows]) if len(rows) else known
-        if same.all() or not len(rows):
+        other = rows[~same_bits(contents.x[numbers[rows]], x[rows])] if len(rows) else rows
+        if not len(other):
             return None
-        row = int(rows[np.argmin(same)])
-        return row, int(numbers[row]), f"was at x = {contents.x[numbers[row]]}"
+        return int(other[0]), int(numbers[other[0]]), f"was at x = {contents.x[numbers[other[0]]]}"
 
     def polish(self, number: int | None = None) -> None:
         """Mark the evaluations from here on as polishing; they are set aside if the run continues later.
@@ -256,15 +252,10 @@ class Journal:
         return bool(self._contents.known[self._next :].any()) and (start is None or start > self._next)
 
     @property
-    def n_numbers(self) -> int:
-        """Above all numbers of recorded evaluations."""
-        return len(self._contents.known)
-
-    @property
     def n_before_polishing(self) -> int:
-        """The same without polishing."""
+        """Above all numbers of recorded evaluations, without polishing."""
         start = self._recorded_polish_start
-        return self.n_numbers if start is None else start
+        return len(self._contents.known) if start is None else start
 
     def set_polishing_aside(self, number: int) -> bool:
         """Set recorded polishing aside if evaluation ``number`` is part of it; return whether it was."""
@@ -325,18 +316,12 @@ class Journal:
 
     def completions(self) -> list[Completion]:
         """Return the recorded evaluations of an asynchronous run, in the order in which they arrived."""
-        contents = self._contents
-        return [
-            Completion(
-                i,
-                asked,
-                float(contents.f[i]),
-                contents.reason(i) if np.isnan(contents.f[i]) else None,
-                None if contents.details is None else tuple(contents.details[i].tolist()),
-            )
-            for i, asked in zip(contents.order.tolist(), contents.asked.tolist(), strict=True)
-            if asked >= 0
-        ]
+        found, f, details = [], self._contents.f, self._contents.details
+        for i, asked in zip(self._contents.order.tolist(), self._contents.asked.tolist(), strict=True):
+            if asked >= 0:
+                why = self._contents.reason(i) if np.isnan(f[i]) else None
+                found.append(Completion(i, asked, float(f[i]), why, None if details is None else details[i]))
+        return found
 
     def go_on_after(self, asked: int) -> None:
         """Recall points in order again, after an asynchronous run or many runs, whose numbers are below ``asked``."""
@@ -344,29 +329,21 @@ class Journal:
 
     def check(self, number: int, x: Floats) -> bool:
         """Raise `OtherRun` if another point is recorded under this number; return whether polishing was set aside."""
-        contents = self._contents
-        if number >= len(contents.known) or not contents.known[number]:
-            return False
-        if same_bits(contents.x[number : number + 1], x[None])[0]:
+        self._numbers = np.array([number])
+        if (differs := self._difference(x[None], in_order=False)) is None:
             return False
         if not self.set_polishing_aside(number):
-            self._raise_other_run(number, x, f"was at x = {contents.x[number]}")
+            self._raise_other_run(number, x, differs[2])
         return True
 
-    def complete(
-        self,
-        number: int,
-        asked: int,
-        x: Floats,
-        value: float,
-        why: str | None,
-        details: Floats | None = None,
-        recalled: int = 0,
-    ) -> None:
+    def complete(self, found: Completion, x: Floats, recalled: int = 0) -> None:
         """Record an evaluation of an asynchronous run; it is safe once this returns."""
-        more: Record = {"asked": asked, **self._detailed(details)}
+        details = None if found.details is None else found.details[None]
+        more: Record = {"asked": found.asked, **self._detailed(details)}
         more |= {"recalled": recalled} if recalled else {}
-        self._record([number], x[None], np.array([value]), {} if why is None else {0: why}, more)
+        self._record(
+            [found.number], x[None], np.array([found.value]), {} if found.why is None else {0: found.why}, more
+        )
 
     def restore(self) -> Saved | None:
         """Return the latest recorded state; None if there is none. Raises `DamagedStore` if it makes no sense."""
