@@ -6,13 +6,14 @@ import math
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from paoswarm._checks import flag
 from paoswarm._text import warn_user
 from paoswarm.core.arrays import Floats
 from paoswarm.evaluate.call_options import CallOptions
-from paoswarm.evaluate.calls import Answers, Objective, Row, call_rows, call_vectorized
+from paoswarm.evaluate.calls import Answers, Objective, call_row, call_rows, call_vectorized
 from paoswarm.evaluate.dispatch import Dispatcher
 from paoswarm.evaluate.engines import EngineDown, InProcessEngine
 from paoswarm.evaluate.executors import open_engine
@@ -89,7 +90,7 @@ class Caller:
             return self._by_workers(self._dispatcher, x, deadline, finished)
         if self._map is not None:
             answers: Any = []
-            for answer in self._map(Row(self._fun, self.vectorized).evaluate, list(x.copy())):
+            for answer in self._map(partial(call_row, self._fun, self.vectorized), list(x.copy())):
                 answers.append(answer)
                 if finished is not None and len(answers) <= len(x):
                     finished(len(answers) - 1, [answer])

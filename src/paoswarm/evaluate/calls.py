@@ -232,15 +232,9 @@ def _plain(number: float) -> float:
     return number if isinstance(number, Detailed) else float(number)
 
 
-class Row(NamedTuple):
-    """Evaluates one row; passed to a map-like ``workers``."""
-
-    fun: Objective
-    vectorized: bool
-
-    def evaluate(self, row: Floats) -> float | Failed:
-        """Return the value at a row."""
-        return call_portably(self.fun, row[None], self.vectorized)[0]
+def call_row(fun: Objective, vectorized: bool, row: Floats) -> float | Failed:
+    """Evaluate one row, for a map-like ``workers``."""
+    return call_portably(fun, row[None], vectorized)[0]
 
 
 def _raised(error: BaseException) -> Failed:
@@ -300,14 +294,19 @@ def with_details(values: Floats, details: Floats | None) -> Floats:
 
 def dump(fun: Any) -> bytes:
     """Return the pickled function; raise a TypeError that names what cannot be pickled and what to do."""
-    save, has_cloudpickle = _pickler()
+    try:
+        import cloudpickle
+
+        save: Callable[[Any], bytes] = cloudpickle.dumps
+    except ImportError:
+        save = pickle.dumps
     try:
         return save(fun)
     except Exception as error:
         culprits = [name for name, thing in _referenced_objects(fun).items() if not _can_pickle(save, thing)]
         because = f"it uses {', '.join(map(repr, culprits))}, which cannot be pickled: " if culprits else ""
         advice = "create it inside fun, or use workers=ThreadPoolExecutor(...) without timeout"
-        if not has_cloudpickle:
+        if save is pickle.dumps:
             advice = "install cloudpickle (pip install 'paoswarm[parallel]') or define fun at the top level of a module"
         raise TypeError(
             f"the function cannot be sent to worker processes: {because}{describe_error(error)}; {advice}"
@@ -317,14 +316,6 @@ def dump(fun: Any) -> bytes:
 def load(pickled: bytes) -> Any:
     """Return the function that `dump` was given."""
     return pickle.loads(pickled)
-
-
-def _pickler() -> tuple[Callable[[Any], bytes], bool]:
-    try:
-        import cloudpickle
-    except ImportError:
-        return pickle.dumps, False
-    return cloudpickle.dumps, True
 
 
 def _referenced_objects(fun: Any) -> dict[str, Any]:

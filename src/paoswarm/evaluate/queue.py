@@ -335,7 +335,7 @@ class PointQueue(Queue):
                 "it. The file was not changed: choose another store"
             )
         self._held.remove(recorded.number)
-        self._journal.count_recalled()
+        self._journal.n_recalled += 1
         value = recorded.value if recorded.details is None else Detailed(recorded.value, recorded.details)
         return recorded.number, value if recorded.why is None else Failed(recorded.why)
 

@@ -28,7 +28,6 @@ import platform
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, NoReturn
 
@@ -42,11 +41,10 @@ from paoswarm.store.identity import (
     Measure,
     OtherRun,
     RecordedFunction,
-    changes_of_limits,
-    changes_of_versions,
     check_same,
     same_bits,
     versions,
+    what_differs,
 )
 from paoswarm.store.log import Log, Record, logger
 from paoswarm.store.records import encode_numbers
@@ -54,15 +52,6 @@ from paoswarm.store.states import Saved
 from paoswarm.store.store import Contents, RecordedRun, Store
 
 _ROWS = 100_000  # most points of one record, so that lines do not grow without limit
-
-
-class RecordedValues(NamedTuple):
-    """Recorded values of a batch of points; NaN where nothing is recorded."""
-
-    values: Floats
-    known: NDArray[np.bool_]
-    why: dict[int, str]  # reasons of failures, by row
-    details: Floats | None  # (m, k) numbers of constraints, or outputs, if there are any
 
 
 class Completion(NamedTuple):
@@ -89,6 +78,10 @@ class Journal:
 
     Attributes
     ----------
+    path : Path
+        The file.
+    n_recalled : int
+        Recorded evaluations that were given out again.
     limits, limits_of_call : dict
         The limits that were recorded last, and those of this call.
     """
@@ -97,8 +90,9 @@ class Journal:
         self._function = None if fun is None else RecordedFunction(fun)
         self._is_trusted = store.trust or fun is None
         self._origin = store.origin
-        self._n_recalled = 0
+        self.n_recalled = 0
         self._log = Log(store.path, fsync=store.fsync == "always")
+        self.path = self._log.path
         try:
             self._load(run)
         except BaseException:
@@ -121,9 +115,9 @@ class Journal:
         self._is_open = False  # whether this call has recorded that it writes
         self._saved_columns = 0  # of the history of states, in the file
         self._is_incomplete = False  # whether the latest state could not be written to its end
-        self._run, self._versions = run, versions()
+        self._run = run
         if header is None:
-            header = {"versions": self._versions, "run": run._asdict()}
+            header = {"versions": versions(), "run": run._asdict()}
             log.start(header)
             logger.info("%s: new run of %s", log.path, run.function)
         else:
@@ -135,11 +129,6 @@ class Journal:
         self.limits_of_call = run.limits
         if (self._is_trusted or not self.resumed) and not self._is_finished:
             self._record_opening()
-
-    @property
-    def path(self) -> Path:
-        """The file."""
-        return self._log.path
 
     @property
     def resumed(self) -> bool:
@@ -154,10 +143,8 @@ class Journal:
 
     def origin(self, total: int) -> str:
         """Return a sentence, after a space, about how many of all evaluations came from the file; empty if none."""
-        if not self._n_recalled:
-            return ""
-        share = f"All {total}" if self._n_recalled == total else f"{self._n_recalled} of {total}"
-        return f" {share} evaluations came from the store."
+        share = f"All {total}" if self.n_recalled == total else f"{self.n_recalled} of {total}"
+        return f" {share} evaluations came from the store." if self.n_recalled else ""
 
     def confirm(self, measure: Measure) -> None:
         """Check that the recorded values belong to the function; nothing is recorded before.
@@ -189,11 +176,14 @@ class Journal:
                 self.end("ERROR", describe_error(error).rstrip(": "), final=False)
         self._log.close()
 
-    def recall(self, x: Floats, numbers: NDArray[np.int64] | None = None) -> RecordedValues:
+    def recall(
+        self, x: Floats, numbers: NDArray[np.int64] | None = None
+    ) -> tuple[Floats, NDArray[np.bool_], dict[int, str], Floats | None]:
         """Return the recorded values of the next points ``(m, d)``; raise `OtherRun` if other points are recorded.
 
         Points come in the order of their numbers, unless ``numbers`` (m,) says which ones these are: the evaluations of
-        many runs are counted run by run.
+        many runs are counted run by run. Values are NaN where nothing is recorded. With them come which are recorded,
+        reasons of failures by row, and numbers of constraints or outputs ``(m, k)``, if there are any.
         """
         in_order = numbers is None
         if numbers is None:
@@ -215,8 +205,8 @@ class Journal:
             details[rows] = contents.details[numbers[rows]]
         failed = np.flatnonzero(known & np.isnan(values)).tolist()
         self._missing = len(x) - len(rows)
-        self._n_recalled += len(rows)
-        return RecordedValues(values, known, {row: contents.reason(int(numbers[row])) for row in failed}, details)
+        self.n_recalled += len(rows)
+        return values, known, {row: contents.reason(int(numbers[row])) for row in failed}, details
 
     def _is_recorded(self, numbers: NDArray[np.int64]) -> NDArray[np.bool_]:
         known = self._contents.known
@@ -273,8 +263,7 @@ class Journal:
     ) -> None:
         """Record some rows of the last recalled batch; they are safe once this returns.
 
-        ``rows`` are row numbers in that batch. ``why`` holds the reasons of failures, by position in ``rows``, and
-        ``details`` (m, k) the numbers of constraints or the outputs, if there are any.
+        ``why`` holds the reasons of failures, by position in ``rows``.
         """
         for first in range(0, len(rows), _ROWS):
             part = slice(first, first + _ROWS)
@@ -309,10 +298,6 @@ class Journal:
             for row, reason in why.items():
                 logger.warning("%s: evaluation %d at x = %s %s", self.path, index[row], x[row], reason)
         self._log.append(record)
-
-    def count_recalled(self) -> None:
-        """Count an evaluation of an asynchronous run that was given out again."""
-        self._n_recalled += 1
 
     def completions(self) -> list[Completion]:
         """Return the recorded evaluations of an asynchronous run, in the order in which they arrived."""
@@ -401,8 +386,7 @@ class Journal:
     def _raise_other_run(self, number: int, x: Floats, what: str) -> NoReturn:
         changed = ["the recorded run continues where this one starts polishing"]
         if self._polish_start is None:
-            changed = changes_of_limits(self.limits, self.limits_of_call)
-            changed += changes_of_versions(self._recorded_versions, self._versions)
+            changed = what_differs(self.limits, self.limits_of_call, self._recorded_versions)
         old = f"Store({str(self.path)!r})"
         use = f"use x, f = {old}.read() and x0=(x[f < inf], f[f < inf])"
         if self._run.function == "fit":
