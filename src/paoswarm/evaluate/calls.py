@@ -100,10 +100,10 @@ def sort_out(answers: Answers, *, minus_inf_fails: bool) -> tuple[Floats, dict[i
 
 def call_rows(
     fun: Objective, x: Floats, deadline: float | None, finished: Callable[[int, Answers], None] | None = None
-) -> tuple[list[float | Failed], bool]:
+) -> tuple[list[float | Failed], KeyboardInterrupt | None]:
     """Evaluate one point after another until the deadline.
 
-    Returns the answers so far and whether the user interrupted. The first point is always evaluated.
+    Returns the answers so far, and the interrupt of the user if there was one. The first point is always evaluated.
     """
     answers: list[float | Failed] = []
     try:
@@ -118,8 +118,8 @@ def call_rows(
             if finished is not None:
                 finished(len(answers) - 1, answers[-1:])
     except KeyboardInterrupt:
-        return answers, True
-    return answers, False
+        return answers, KeyboardInterrupt()
+    return answers, None
 
 
 def _one_number(answer: Any) -> float | Failed:
@@ -219,12 +219,13 @@ def call_portably(fun: Objective, x: Floats, vectorized: bool) -> list[float | F
             raise RuntimeError(f"the function called sys.exit({request.code!r})") from request
 
     answers: Answers
+    interrupt = None
     if vectorized:
-        answers, interrupted = call_vectorized(without_exit, x), False
+        answers = call_vectorized(without_exit, x)
     else:
-        answers, interrupted = call_rows(without_exit, x, None)
-    if interrupted:
-        raise KeyboardInterrupt
+        answers, interrupt = call_rows(without_exit, x, None)
+    if interrupt is not None:
+        raise interrupt
     return [a._replace(error=None) if isinstance(a, Failed) else _plain(a) for a in answers]
 
 

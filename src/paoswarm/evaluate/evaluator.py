@@ -53,6 +53,8 @@ class Evaluator:
 
     Attributes
     ----------
+    caller : Caller
+        What calls the function.
     log : FailureLog
         What has failed.
     first : FirstAnswers
@@ -93,12 +95,7 @@ class Evaluator:
         self._on_exit = ExitStack()
         self._called = False
         self._checked = False  # whether the form of the answers is known to be right
-        self._caller = Caller(fun if space is None else space.function(fun), options)
-
-    @property
-    def is_parallel(self) -> bool:
-        """Whether points are sent elsewhere, so that large batches pay."""
-        return self._caller.is_parallel
+        self.caller = Caller(fun if space is None else space.function(fun), options)
 
     def __enter__(self) -> Evaluator:
         self._on_exit.enter_context(interrupted_once())
@@ -117,7 +114,7 @@ class Evaluator:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         with self._on_exit:
-            self._caller.close()
+            self.caller.close()
 
     def __call__(self, x: Floats, numbers: Numbers = None) -> Floats:
         """Values at the rows of ``x``, or rows of values and details; NaN where a point failed."""
@@ -188,10 +185,6 @@ class Evaluator:
             why, numbers = failed[0].reason if failed else None, None if details is None else details[0]
             self.journal.complete(Completion(number, asked, float(value), why, numbers), x, recalled)
 
-    def dispatcher(self) -> Any:
-        """What sends points one at a time."""
-        return self._caller.dispatcher()
-
     # What is said of failures
 
     def explain_total_failure(self) -> ValueError:
@@ -220,14 +213,14 @@ class Evaluator:
     def first_failure(self) -> str:
         """Where and how the function failed first, and what may be wrong with it."""
         return self.log.explain(
-            vectorized=self._caller.vectorized, names=None if self._space is None else self._space.names
+            vectorized=self.caller.vectorized, names=None if self._space is None else self._space.names
         )
 
     def warn(self, worth: str = "+inf") -> None:
         """Warn about exceptions that were survived, and about time that was wasted by sending cheap points."""
         self.log.warn(worth)
         if not (self.log.kinds[TIMED_OUT] or self.log.kinds[DIED]):  # new workers take time to start
-            self._caller.warn()
+            self.caller.warn()
 
     # With a store
 
@@ -300,17 +293,17 @@ class Evaluator:
         """
         if self._checked and self.first.is_over:
             finished = None if keep is None and self.count is None else self._finished(None, 0, keep)
-            return self._caller(x, deadline, finished)
+            return self.caller(x, deadline, finished)
         answers: list[Any] = []
         end: End = None
         is_first, self._called = not self._called, True
         while len(answers) < len(x) and end is None:
             begin, left = len(answers), len(x) - len(answers)
             part = x[begin : begin + self._size_of_part(left, x.shape[1], is_first, begin)]
-            some, end = self._caller(part, deadline, self._finished(part, begin, keep))
+            some, end = self.caller(part, deadline, self._finished(part, begin, keep))
             # In one call, one point, or as many as unknowns, prove nothing.
             is_right = any(was_called(one) and not (isinstance(one, Failed) and one.wrong_form) for one in some)
-            proves = not self._caller.vectorized or len(part) not in (1, part.shape[1])
+            proves = not self.caller.vectorized or len(part) not in (1, part.shape[1])
             self._checked = self._checked or (is_right and proves)
             answers.extend(some)
             if len(some) < len(part):
@@ -324,9 +317,9 @@ class Evaluator:
         elsewhere that are suspicious. A function written for (d, m) is recognised by a number of points other than one
         and d.
         """
-        if self._caller.tells_each:
+        if self.caller.tells_each:
             return left
-        goes_alone = (self.is_parallel and self.first.is_suspicious) or (is_first and (begin == 0 or left == d))
+        goes_alone = (self.caller.is_parallel and self.first.is_suspicious) or (is_first and (begin == 0 or left == d))
         return 1 if goes_alone else left
 
     def _finished(self, x: Floats | None, begin: int, keep: Finished | None) -> Finished:
@@ -346,7 +339,7 @@ class Evaluator:
         # If the run is resumed, later answers may have the wrong form at some points.
         if first == 0 and (self.journal is None or not self.journal.resumed):
             self._check_form(x[0], answers[0])
-            self._checked = self._checked or (not self._caller.vectorized and was_called(answers[0]))
+            self._checked = self._checked or (not self.caller.vectorized and was_called(answers[0]))
         for row, answer in enumerate(answers, first):
             if self.first.is_over:
                 break

@@ -218,7 +218,7 @@ class PointQueue(Queue):
 
     def __init__(self, evaluate: Evaluator, known: Sequence[KnownPoints] | None = None) -> None:
         super().__init__(evaluate, known)
-        self._dispatcher = evaluate.dispatcher()
+        self._dispatcher = evaluate.caller.dispatcher()
         self._journal = evaluate.journal
         self._is_open = True
         self._n_asked = self._n_sent = 0  # points; those that were asked for may be known and not sent

@@ -105,7 +105,7 @@ def _run_all(
     runs, n_each = call.n_runs, template.expected_evaluations(limits)
     n_together = runs
     # A callback sees all runs; evaluations elsewhere or a common clock matter more than the cache.
-    if call.takes_batches and call.notify is None and not evaluate.is_parallel and limits.time_limit is None:
+    if call.takes_batches and call.notify is None and not evaluate.caller.is_parallel and limits.time_limit is None:
         n_together = max(1, _BLOCK // call.elements)
     bar.expect(None if n_each is None else runs * n_each)
     groups: list[Group] = []

@@ -315,6 +315,8 @@ class Choice(Variable):
             )
         found = tuple(entries)
         object.__setattr__(self, "entries", found)
+        object.__setattr__(self, "is_whole", len(found) == 2)  # one coordinate is enough, 0 or 1
+        object.__setattr__(self, "is_choice", len(found) > 2)  # a coordinate for each entry
         if len(found) < 2:
             raise ValueError(f"{self!r} has fewer than two entries: write the value itself to fix it")
         seen: set[Any] = set()
@@ -329,36 +331,21 @@ class Choice(Variable):
         return f"Choice({list(self.entries)!r})"
 
     @property
-    def is_binary(self) -> bool:
-        """Whether there are two entries, for which one coordinate is enough."""
-        return len(self.entries) == 2
-
-    @property
-    def is_whole(self) -> bool:  # type: ignore[override]
-        """A choice of two is a whole number, 0 or 1."""
-        return self.is_binary
-
-    @property
-    def is_choice(self) -> bool:  # type: ignore[override]
-        """More entries have a coordinate each."""
-        return not self.is_binary
-
-    @property
     def box(self) -> tuple[list[float], list[float]]:
         """One coordinate for each entry, or one for two entries."""
         n = len(self.entries)
-        return ([-0.5], [1.5]) if self.is_binary else ([0.0] * n, [1.0] * n)
+        return ([-0.5], [1.5]) if self.is_whole else ([0.0] * n, [1.0] * n)
 
     def decode(self, z: Floats) -> Floats:
         """The index of the largest coordinate."""
-        if self.is_binary:
+        if self.is_whole:
             return np.clip(np.floor(z[:, 0] + 0.5), 0, 1)
         return np.argmax(z, axis=1).astype(float)
 
     def encode(self, number: Floats) -> Floats:
         """The corner of the entry."""
         index = np.asarray(number)[:, None]
-        return index.astype(float) if self.is_binary else (np.arange(len(self.entries)) == index).astype(float)
+        return index.astype(float) if self.is_whole else (np.arange(len(self.entries)) == index).astype(float)
 
     def value(self, number: float) -> Any:
         """The entry."""
