@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from paoswarm.evaluate.call_options import Workers
     from paoswarm.evaluate.command import Command
     from paoswarm.evaluate.constraints import Constraint, Returned
-    from paoswarm.evaluate.ray import RayExecutor
+    from paoswarm.evaluate.executors import RayExecutor
     from paoswarm.explorer.server import explore
     from paoswarm.fitting.fit import fit
     from paoswarm.fitting.uncertainty import uncertainty
@@ -105,7 +105,7 @@ _ON_FIRST_USE = {
     "Periodic": "paoswarm.space.variables:Periodic",
     "Portfolio": "paoswarm.methods.searches:Portfolio",
     "Proposal": "paoswarm.core.swarm:Proposal",
-    "RayExecutor": "paoswarm.evaluate.ray:RayExecutor",
+    "RayExecutor": "paoswarm.evaluate.executors:RayExecutor",
     "Real": "paoswarm.space.variables:Real",
     "Restarts": "paoswarm.methods.searches:Restarts",
     "Returned": "paoswarm.evaluate.constraints:Returned",

@@ -148,11 +148,6 @@ def rounded(array: NDArray[Any]) -> NDArray[Any]:
     return array
 
 
-def has_nan(values: NDArray[np.float64]) -> bool:
-    """Whether any value is NaN (`argmin` returns the first NaN)."""
-    return values.size > 0 and math.isnan(values.item(values.argmin()))
-
-
 def counted(count: int, what: str) -> str:
     """Return a number of things in words.
 

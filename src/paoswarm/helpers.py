@@ -7,14 +7,13 @@ from paoswarm._extras import ProgressBar, cores, need, on_first_use
 if TYPE_CHECKING:
     from paoswarm._checks import choices, counted, flag, number_between, positive_number, whole_number
     from paoswarm._text import describe_error, plain, text_of
-    from paoswarm.evaluate.program_table import read_table
+    from paoswarm.evaluate.program_output import read_table
     from paoswarm.fitting.recorded_fit import recorded_comparison
     from paoswarm.methods import behaviour
     from paoswarm.space.space import Fixed
     from paoswarm.space.variables import Variable
     from paoswarm.store.encoding import describe
-    from paoswarm.store.growing import GrowingStore
-    from paoswarm.store.watch import is_running
+    from paoswarm.store.watch import GrowingStore, is_running
 
 __all__ = [
     "Fixed",
@@ -45,8 +44,8 @@ if not TYPE_CHECKING:  # a type checker that saw it would accept any misspelt na
     homes = dict.fromkeys(checks, "paoswarm._checks")
     homes |= dict.fromkeys(("describe_error", "plain", "text_of"), "paoswarm._text")
     homes |= {"behaviour": "paoswarm.methods.behaviour", "describe": "paoswarm.store.encoding"}
-    homes |= {"GrowingStore": "paoswarm.store.growing"}
-    homes |= {"is_running": "paoswarm.store.watch", "read_table": "paoswarm.evaluate.program_table"}
+    homes |= {"GrowingStore": "paoswarm.store.watch", "is_running": "paoswarm.store.watch"}
+    homes |= {"read_table": "paoswarm.evaluate.program_output"}
     homes |= {"recorded_comparison": "paoswarm.fitting.recorded_fit"}
     homes |= {"Fixed": "paoswarm.space.space", "Variable": "paoswarm.space.variables"}
     __getattr__, __dir__ = on_first_use(__name__, homes)

@@ -84,9 +84,8 @@ def resume(store: Any, fun: Objective, **changes: Any) -> Result | Posterior:
         if name not in changes and name not in _NOT_ARGUMENTS:
             arguments[name] = _decoded(store, name, recorded)
     _check_size(store, "at_once", run.problem.get("at_once"))
-    if "x0" in arguments and (values := arguments.pop("f0", None)) is not None:
+    if (values := arguments.pop("f0", None)) is not None and "x0" in arguments:
         arguments["x0"] = arguments["x0"], values
-    arguments.pop("f0", None)
     arguments |= changes
     if "space" in changes:
         arguments["bounds"] = arguments.pop("space")

@@ -56,10 +56,10 @@ def test_workers_do_not_share_their_random_numbers():
 
 def test_a_warning_says_when_sending_costs_more_than_evaluating():
     with Evaluator(value) as evaluate:
-        evaluate._caller._waited, evaluate._caller._worked = 6.0, 0.5
+        evaluate.caller._waited, evaluate.caller._worked = 6.0, 0.5
         with pytest.warns(RuntimeWarning, match=r"0\.5 s .*6 s.*workers=1"):
             evaluate.warn()
-        evaluate._caller._worked = 2.0
+        evaluate.caller._worked = 2.0
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             evaluate.warn()

@@ -15,9 +15,8 @@ import pytest
 from waiting import until
 
 import paoswarm as ps
-from paoswarm.evaluate.placeholders import filled, names_in
+from paoswarm.evaluate.program import _own_prefix, _remove_left_over, filled, names_in
 from paoswarm.evaluate.program_output import CommandFailed, read_value, tail
-from paoswarm.evaluate.run_folder import _own_prefix, _remove_left_over
 from paoswarm.space.names import NamedArray
 from paoswarm.store.fingerprint import fingerprint
 

@@ -102,10 +102,15 @@ def test_in_other_threads_nothing_is_changed():
 
 @needs_fork
 @pytest.mark.parametrize(
-    ("gap", "asynchronous"),
-    [(0.0003, False), (0.003, True), *(slow(gap, kind) for gap in (0.0, 0.001, 0.01) for kind in (False, True))],
+    ("gap", "asynchronous", "is_stored"),
+    [
+        (0.0003, False, False),
+        (0.003, True, False),
+        (0.003, False, True),
+        *(slow(gap, kind, False) for gap in (0.0, 0.001, 0.01) for kind in (False, True)),
+    ],
 )
-def test_two_interrupts_within_milliseconds_return_the_best_so_far(tmp_path, gap, asynchronous):
+def test_two_interrupts_within_milliseconds_return_the_best_so_far(tmp_path, gap, asynchronous, is_stored):
     def slow_value(x):
         note(tmp_path / "notes", "1")
         time.sleep(0.002)
@@ -120,7 +125,8 @@ def test_two_interrupts_within_milliseconds_return_the_best_so_far(tmp_path, gap
 
     thread = threading.Thread(target=interrupt_twice)
     thread.start()
-    result = run(slow_value, workers=ps.Workers(2, asynchronous=asynchronous), maxiter=1000)
+    store = ps.Store(tmp_path / "run.paoswarm", fsync="never") if is_stored else None
+    result = run(slow_value, workers=ps.Workers(2, asynchronous=asynchronous), maxiter=1000, store=store)
     thread.join()
     assert result.status is ps.results.Status.INTERRUPTED
     assert result.nfev >= 16

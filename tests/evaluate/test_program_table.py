@@ -8,8 +8,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import paoswarm as ps
-from paoswarm.evaluate.program_output import CommandFailed
-from paoswarm.evaluate.program_table import Columns, read_table
+from paoswarm.evaluate.program_output import Columns, CommandFailed, read_table
 
 TIME, X = [0.0, 0.5, 1e-3 + 1], [1.0, np.nan, -2.5e-7]
 FORMS = {

@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import t as student
 
 import paoswarm as ps
-from paoswarm.evaluate.detailed import Detailed
+from paoswarm.evaluate.calls import Detailed
 
 CENTRE = np.array([1.0, -2.0, 3.0])
 BESIDE = np.array([1.0, -1.0, 3.0])

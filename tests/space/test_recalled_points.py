@@ -1,6 +1,7 @@
 """Where all variables are discrete, no run evaluates a point twice, however it is driven, and stores repeat it."""
 
 import math
+from collections import Counter
 from contextlib import suppress
 
 import numpy as np
@@ -8,8 +9,8 @@ import pytest
 from numpy.testing import assert_array_equal
 
 import paoswarm as ps
-from paoswarm.evaluate.known_points import KnownPoints
-from paoswarm.store.growing import GrowingStore
+from paoswarm.evaluate.queue import KnownPoints
+from paoswarm.store.watch import GrowingStore
 
 SPACE = {name: ps.Integer(12, 60) for name in "abcd"}
 SMALL = {"a": ps.Integer(12, 14), "b": ps.Choice([12, 13, 16]), "c": 40, "d": 53}
@@ -173,6 +174,48 @@ def test_with_constraints_points_are_recalled_too():
     later = ps.minimize(Gears(), SPACE, workers=ps.Workers(asynchronous=True), **how)
     assert later.feasible
     assert later.best["a"] <= later.best["b"]
+
+
+@pytest.mark.filterwarnings("ignore:the function raised an exception")
+@pytest.mark.parametrize("drive", ["alone", "many", "asynchronous"])
+def test_a_point_that_always_fails_is_evaluated_three_times(drive):
+    """Every evaluation that failed is counted once, also where a generation has the point several times."""
+    calls = Counter()
+
+    def half(p):
+        calls[p["k"]] += 1
+        if p["k"] > 2:
+            raise ValueError("too large")
+        return float(p["k"])
+
+    space, how = {"k": ps.Integer(0, 5)}, {"rng": 1}
+    if drive == "many":
+        result = ps.minimize_many(half, space, runs=1, **how).run(0)
+    elif drive == "alone":
+        result = ps.minimize(half, space, **how)
+    else:
+        result = ps.minimize(half, space, method=ps.PAO(), workers=ps.Workers(asynchronous=True), tol=0, **how)
+    n_failed = sum(calls[k] for k in (3, 4, 5))
+    assert (result.nfev, result.n_failed, result.failure_kinds["raised"]) == (3 + n_failed, n_failed, n_failed)
+    assert max(calls.values()) <= 3
+    assert max(calls[k] for k in (0, 1, 2)) == 1
+    assert f"{n_failed} of {3 + n_failed} evaluations failed ({n_failed} raised)." in result.message
+    if drive != "asynchronous":
+        assert n_failed == 9
+        assert result.message.startswith("Converged: every point of the space was evaluated.")
+
+
+def test_a_point_that_failed_for_another_reason_is_evaluated_again():
+    failed = set()
+
+    def flaky(p):
+        if p["k"] > 2 and p["k"] not in failed:
+            failed.add(p["k"])
+            return math.nan
+        return float(-p["k"])
+
+    result = ps.minimize(flaky, {"k": ps.Integer(0, 5)}, rng=1, tol=0)
+    assert (result.best["k"], result.n_failed, result.nfev) == (5, 3, 9)
 
 
 def test_failed_points_are_not_kept():

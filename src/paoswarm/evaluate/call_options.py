@@ -1,17 +1,88 @@
-"""How the user's function is called: what `minimize`, `minimize_many`, `sample` and `uncertainty` share."""
+"""How the user's function is called: what `minimize`, `minimize_many`, `sample`, `fit` and `uncertainty` share."""
 
 from __future__ import annotations
 
+import functools
+import inspect
 import math
+import numbers
+import os
+from concurrent import futures
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from paoswarm._checks import explains_arguments, flag, real_number, whole_number
-from paoswarm.evaluate.executors import check_workers, count_workers
+from paoswarm.evaluate.engines import WorkerPool
 from paoswarm.evaluate.worker import RetryPolicy
 from paoswarm.store.store import RecordedRun
+
+
+def check_workers(workers: Any) -> None:
+    """Raise unless these can be workers."""
+    if isinstance(workers, WorkerPool) or callable(workers) or is_client(workers) or is_executor(workers):
+        return
+    if isinstance(workers, bool) or not isinstance(workers, numbers.Integral) or (workers < 1 and workers != -1):
+        raise ValueError(
+            "workers must be a number of processes (at least 1, or -1 for one per core), an executor, a Dask Client, a "
+            f"function that makes one of these, or a callable like map, got {workers!r}"
+        )
+
+
+def count_workers(workers: Any) -> int:
+    """How many points ``workers`` can evaluate at once; 1 if that is not known before they are used."""
+    count: int | None = None
+    if is_client(workers):
+        count = threads_of(workers)
+    elif isinstance(workers, numbers.Integral):
+        count = os.cpu_count() if workers == -1 else int(workers)
+    else:
+        count = size_of(workers)
+    return max(1, count or 1)
+
+
+def size_of(executor: Any) -> int | None:
+    """The number of workers of an executor or a map-like, for which there are different names; None if unknown."""
+    for name in ("slots", "num_workers", "_max_workers"):
+        count = getattr(executor, name, None)
+        if isinstance(count, int) and count > 0:
+            return count
+    return None
+
+
+def threads_of(client: Any) -> int:
+    """The threads of all Dask workers, or those that an adaptive cluster may start if that is more."""
+    if client.status != "running":  # it is connecting again, or `submit` reports it
+        return 1
+    try:
+        threads = sum(client.nthreads().values())
+    except OSError:  # the scheduler is gone
+        return 1
+    adaptive = getattr(getattr(client, "cluster", None), "_adaptive", None)
+    maximum = getattr(adaptive, "maximum", 0)
+    return max(threads, int(maximum) if 0 < maximum < 10_000 else 0)
+
+
+def is_client(workers: Any) -> bool:
+    """Whether ``workers`` is a Dask client."""
+    return type(workers).__module__.startswith("distributed") and hasattr(workers, "get_executor")
+
+
+def is_executor(workers: Any) -> bool:
+    """Whether ``workers`` has the interface of `concurrent.futures.Executor`."""
+    return isinstance(workers, futures.Executor) or (hasattr(workers, "submit") and not isinstance(workers, type))
+
+
+def makes_executor(workers: Any) -> bool:
+    """Whether ``workers`` is a function without arguments that makes an executor, rather than a map-like."""
+    if isinstance(workers, type):
+        return issubclass(workers, futures.Executor)
+    try:
+        parameters = inspect.signature(workers).parameters.values()
+    except (TypeError, ValueError):  # a builtin without a signature
+        return isinstance(workers, functools.partial)
+    return all(p.default is not p.empty or p.kind is p.VAR_KEYWORD for p in parameters)
 
 
 @explains_arguments("ps.Workers(8, timeout=60)")

@@ -6,13 +6,14 @@ import math
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from paoswarm._checks import flag
 from paoswarm._text import warn_user
 from paoswarm.core.arrays import Floats
 from paoswarm.evaluate.call_options import CallOptions
-from paoswarm.evaluate.calls import Answers, Objective, Row, call_rows, call_vectorized
+from paoswarm.evaluate.calls import Answers, Objective, call_row, call_rows, call_vectorized
 from paoswarm.evaluate.dispatch import Dispatcher
 from paoswarm.evaluate.engines import EngineDown, InProcessEngine
 from paoswarm.evaluate.executors import open_engine
@@ -31,6 +32,10 @@ class Caller:
     ----------
     vectorized : bool
         Whether the function takes many points at once.
+    is_parallel : bool
+        Whether points are sent elsewhere, so that large batches pay.
+    tells_each : bool
+        Whether answers come one at a time, or as workers finish them, and not all at the end.
     """
 
     def __init__(self, fun: Objective, options: CallOptions) -> None:
@@ -39,8 +44,7 @@ class Caller:
         self._map: Callable[[Callable[..., Any], Iterable[Any]], Iterable[Any]] | None = None
         self._seconds, self._n_sent = 0.0, 0  # work of all workers, and the points it was for
         self._worked = self._waited = 0.0  # work, and time by the clock, after the first batch has started the workers
-        workers = options.workers.workers
-        policy = options.workers.retry_policy
+        workers, policy = options.workers.workers, options.workers.retry_policy
         self._one_by_one = policy.limit is not None
         engine = open_engine(workers, fun, options.vectorized, policy)
         self._dispatcher = None if engine is None else Dispatcher(engine, policy.retries)
@@ -48,16 +52,8 @@ class Caller:
             self._map = workers
             if policy.limit is not None:
                 raise ValueError("timeout needs processes or an executor as workers: a map-like cannot be stopped")
-
-    @property
-    def is_parallel(self) -> bool:
-        """Whether points are sent elsewhere, so that large batches pay."""
-        return self._dispatcher is not None or self._map is not None
-
-    @property
-    def tells_each(self) -> bool:
-        """Whether answers come one at a time, or as workers finish them, and not all at the end."""
-        return not self.vectorized and self._map is None
+        self.is_parallel = engine is not None or self._map is not None
+        self.tells_each = not self.vectorized and self._map is None
 
     def close(self) -> None:
         """End the workers."""
@@ -89,7 +85,7 @@ class Caller:
             return self._by_workers(self._dispatcher, x, deadline, finished)
         if self._map is not None:
             answers: Any = []
-            for answer in self._map(Row(self._fun, self.vectorized).evaluate, list(x.copy())):
+            for answer in self._map(partial(call_row, self._fun, self.vectorized), list(x.copy())):
                 answers.append(answer)
                 if finished is not None and len(answers) <= len(x):
                     finished(len(answers) - 1, [answer])
@@ -97,8 +93,7 @@ class Caller:
                 raise ValueError(f"workers returned {len(answers)} values for {len(x)} points; a map returns one each")
             return answers, None
         if not self.vectorized:
-            answers, interrupted = call_rows(self._fun, x, deadline, finished)
-            return answers, KeyboardInterrupt() if interrupted else None
+            return call_rows(self._fun, x, deadline, finished)
         return call_vectorized(self._fun, x, finished), None
 
     def _by_workers(

@@ -1,10 +1,12 @@
-"""Call the user's function, check what it returns and describe what failed."""
+"""Call the user's function, check what it returns, describe what failed, and send it to other processes."""
 
 from __future__ import annotations
 
+import inspect
 import math
+import pickle
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -15,7 +17,6 @@ from numpy.typing import NDArray
 from paoswarm._checks import FOR_RESIDUALS, rounded, unmasked
 from paoswarm._text import describe_error, repr_of, shortened, text_of
 from paoswarm.core.arrays import Floats
-from paoswarm.evaluate.detailed import Detailed
 from paoswarm.evaluate.program_output import CommandFailed
 from paoswarm.space.space import FunctionOfValues
 
@@ -99,10 +100,10 @@ def sort_out(answers: Answers, *, minus_inf_fails: bool) -> tuple[Floats, dict[i
 
 def call_rows(
     fun: Objective, x: Floats, deadline: float | None, finished: Callable[[int, Answers], None] | None = None
-) -> tuple[list[float | Failed], bool]:
+) -> tuple[list[float | Failed], KeyboardInterrupt | None]:
     """Evaluate one point after another until the deadline.
 
-    Returns the answers so far and whether the user interrupted. The first point is always evaluated.
+    Returns the answers so far, and the interrupt of the user if there was one. The first point is always evaluated.
     """
     answers: list[float | Failed] = []
     try:
@@ -117,8 +118,8 @@ def call_rows(
             if finished is not None:
                 finished(len(answers) - 1, answers[-1:])
     except KeyboardInterrupt:
-        return answers, True
-    return answers, False
+        return answers, KeyboardInterrupt()
+    return answers, None
 
 
 def _one_number(answer: Any) -> float | Failed:
@@ -218,12 +219,13 @@ def call_portably(fun: Objective, x: Floats, vectorized: bool) -> list[float | F
             raise RuntimeError(f"the function called sys.exit({request.code!r})") from request
 
     answers: Answers
+    interrupt = None
     if vectorized:
-        answers, interrupted = call_vectorized(without_exit, x), False
+        answers = call_vectorized(without_exit, x)
     else:
-        answers, interrupted = call_rows(without_exit, x, None)
-    if interrupted:
-        raise KeyboardInterrupt
+        answers, interrupt = call_rows(without_exit, x, None)
+    if interrupt is not None:
+        raise interrupt
     return [a._replace(error=None) if isinstance(a, Failed) else _plain(a) for a in answers]
 
 
@@ -231,15 +233,9 @@ def _plain(number: float) -> float:
     return number if isinstance(number, Detailed) else float(number)
 
 
-class Row(NamedTuple):
-    """Evaluates one row; passed to a map-like ``workers``."""
-
-    fun: Objective
-    vectorized: bool
-
-    def evaluate(self, row: Floats) -> float | Failed:
-        """Return the value at a row."""
-        return call_portably(self.fun, row[None], self.vectorized)[0]
+def call_row(fun: Objective, vectorized: bool, row: Floats) -> float | Failed:
+    """Evaluate one row, for a map-like ``workers``."""
+    return call_portably(fun, row[None], vectorized)[0]
 
 
 def _raised(error: BaseException) -> Failed:
@@ -253,3 +249,89 @@ def describe_answer(answer: Any) -> str:
     if isinstance(answer, np.ndarray):
         return shortened(f"an array of shape {answer.shape} and type {answer.dtype}", 300)
     return f"{repr_of(answer, 80)} ({type(answer).__name__})"
+
+
+class Detailed(float):
+    """A value that carries more numbers of its point: constraints, outputs or residuals.
+
+    It is a float, so that whatever handles values can handle it. It can be sent between processes.
+    """
+
+    details: Any
+
+    def __new__(cls, value: float, details: Any) -> Detailed:
+        """A value with its details."""
+        made = super().__new__(cls, value)
+        made.details = details
+        return made
+
+    def __getnewargs__(self) -> tuple[float, Any]:  # type: ignore[override]
+        return float(self), self.details
+
+
+def size_of_details(answers: Iterable[Any]) -> int:
+    """How many numbers answers carry besides their value; zero if none of them says."""
+    return next((len(answer.details) for answer in answers if isinstance(answer, Detailed)), 0)
+
+
+def details_of(answers: Iterable[Any], count: int) -> Floats:
+    """The details ``(m, count)`` of answers; NaN where an evaluation failed."""
+    nothing = (math.nan,) * count
+    rows = [answer.details if isinstance(answer, Detailed) else nothing for answer in answers]
+    if (other := next((len(row) for row in rows if len(row) != count), None)) is not None:
+        raise ValueError(f"the function returned {count} numbers at one point and {other} at another")
+    return np.array(rows, dtype=float).reshape(len(rows), count)
+
+
+def was_called(answer: Any) -> bool:
+    """Whether an answer says something about the objective: not if a constraint failed before it was called."""
+    return not (isinstance(answer, Detailed) and answer == math.inf)
+
+
+def with_details(values: Floats, details: Floats | None) -> Floats:
+    """Values ``(m,)``, or rows ``(m, 1 + k)`` of values and details if there are any."""
+    return values if details is None else np.concatenate([values[:, None], details], axis=1)
+
+
+def dump(fun: Any) -> bytes:
+    """Return the pickled function; raise a TypeError that names what cannot be pickled and what to do."""
+    try:
+        import cloudpickle
+
+        save: Callable[[Any], bytes] = cloudpickle.dumps
+    except ImportError:
+        save = pickle.dumps
+    try:
+        return save(fun)
+    except Exception as error:
+        culprits = [name for name, thing in _referenced_objects(fun).items() if not _can_pickle(save, thing)]
+        because = f"it uses {', '.join(map(repr, culprits))}, which cannot be pickled: " if culprits else ""
+        advice = "create it inside fun, or use workers=ThreadPoolExecutor(...) without timeout"
+        if save is pickle.dumps:
+            advice = "install cloudpickle (pip install 'paoswarm[parallel]') or define fun at the top level of a module"
+        raise TypeError(
+            f"the function cannot be sent to worker processes: {because}{describe_error(error)}; {advice}"
+        ) from error
+
+
+def load(pickled: bytes) -> Any:
+    """Return the function that `dump` was given."""
+    return pickle.loads(pickled)
+
+
+def _referenced_objects(fun: Any) -> dict[str, Any]:
+    """Return what a function refers to, or the attributes of an object, by name."""
+    if inspect.isfunction(fun):
+        used = inspect.getclosurevars(fun)
+        return {**used.globals, **used.nonlocals}
+    if inspect.ismethod(fun):
+        return {"self": fun.__self__, **_referenced_objects(fun.__self__)}
+    return dict(getattr(fun, "__dict__", {}))
+
+
+def _can_pickle(save: Callable[[Any], bytes], thing: Any) -> bool:
+    try:
+        save(thing)
+    except Exception:
+        return False
+    return True

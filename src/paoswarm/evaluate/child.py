@@ -29,8 +29,7 @@ import numpy as np
 
 from paoswarm._text import describe_error, shortened
 from paoswarm.core.arrays import Floats
-from paoswarm.evaluate.calls import DIED, TIMED_OUT, Failed, Objective, call_portably
-from paoswarm.evaluate.pickling import load
+from paoswarm.evaluate.calls import DIED, TIMED_OUT, Failed, Objective, call_portably, load
 
 _POLL_SECONDS = 0.5  # how often parent and child check that the other is alive
 # A new interpreter without work exits after this many seconds, because its parent may never tell it to stop. The parent
@@ -98,6 +97,10 @@ class Child:
         Readable when there is something to `collect`.
     deadline : float or None
         By when to call `collect`, on the clock ``time.monotonic``. It then kills the process.
+    is_ready : bool
+        Whether the function is loaded and requests are served.
+    is_open : bool
+        Whether its parent has not killed it.
     """
 
     def __init__(self, process: Any, connection: Connection) -> None:
@@ -108,7 +111,7 @@ class Child:
         self._request = 0  # number of the request; the answer carries it too
         self._limit: float | None = None
         self._most_bytes = _MOST_BYTES
-        self._is_ready = self._is_gone = False
+        self.is_ready, self.is_open = False, True
         self._killing = threading.Lock()  # the thread that waits for an answer and the one that ends the run may kill
         self._last_used = time.monotonic()
 
@@ -168,7 +171,7 @@ class Child:
         self._limit = limit
         self._most_bytes = _MOST_BYTES * (1 + len(x))
         self._last_used = time.monotonic()
-        self.deadline = time.monotonic() + limit if limit is not None and self._is_ready else None
+        self.deadline = time.monotonic() + limit if limit is not None and self.is_ready else None
         with suppress(OSError):  # the process is gone: `collect` reports it
             self._request += 1
             self.connection.send((self._request, x))
@@ -178,13 +181,13 @@ class Child:
 
         Raises `ProcessLost` if the process is gone. Kills the process if the deadline has passed.
         """
-        if self._is_gone:
+        if not self.is_open:
             raise ProcessLost("killed")
         try:
             if self.connection.poll():
                 message = pickle.loads(self.connection.recv_bytes(self._most_bytes))
                 if message == _READY:
-                    self._is_ready = True
+                    self.is_ready = True
                     self.deadline = None if self._limit is None else time.monotonic() + self._limit
                     return None
                 self.deadline = None
@@ -224,30 +227,20 @@ class Child:
             raise
 
     @property
-    def is_ready(self) -> bool:
-        """Whether the function is loaded and requests are served."""
-        return self._is_ready
-
-    @property
     def is_fresh(self) -> bool:
         """Whether it can be given work: it is alive and has not been idle for long."""
         return self.is_alive and time.monotonic() - self._last_used < IDLE_SECONDS / 2
 
     @property
-    def is_open(self) -> bool:
-        """Whether its parent has not killed it."""
-        return not self._is_gone
-
-    @property
     def is_alive(self) -> bool:
         """Whether the process is running."""
-        if self._is_gone:
+        if not self.is_open:
             return False
         return self._process.poll() is None if isinstance(self._process, subprocess.Popen) else self._process.is_alive()
 
     def send_kill(self) -> None:
         """Kill the process and everything it has started, without waiting for the end."""
-        if self._is_gone:
+        if not self.is_open:
             return
         with suppress(ProcessLookupError, PermissionError, AttributeError):  # Windows has no process groups
             os.killpg(self._process.pid, signal.SIGKILL)
@@ -256,11 +249,11 @@ class Child:
     def kill(self) -> None:
         """Kill the process and everything it has started, and wait for the end."""
         with self._killing:
-            if self._is_gone:
+            if not self.is_open:
                 return
             self.send_kill()
             self._wait_for_end(_KILL_SECONDS)
-            self._is_gone = True
+            self.is_open = False
             self.connection.close()
             if self._pidfd is not None:
                 os.close(self._pidfd)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import os
 import zlib
@@ -13,28 +14,19 @@ from typing import Any
 import numpy as np
 
 from paoswarm._checks import flag, real_number
-from paoswarm.evaluate.placeholders import check_names, filled, names_in, quoted_for_shell
-from paoswarm.evaluate.program import check_program, run_program, split_words
-from paoswarm.evaluate.program_output import CommandFailed, check_pattern, read_value
-from paoswarm.evaluate.program_table import Columns
-from paoswarm.evaluate.run_folder import input_files, run_folder
-from paoswarm.space.names import numbered
-
-_CHUNK = 1 << 20  # bytes
-_SETTINGS = (
-    "command",
-    "folder",
-    "templates",
-    "value_from",
-    "pattern",
-    "also",
-    "factor",
-    "outputs",
-    "at",
-    "shell",
-    "keep",
-    "cwd",
+from paoswarm.evaluate.program import (
+    check_names,
+    check_program,
+    filled,
+    input_files,
+    names_in,
+    quoted_for_shell,
+    run_folder,
+    run_program,
+    split_words,
 )
+from paoswarm.evaluate.program_output import Columns, CommandFailed, check_pattern, read_value
+from paoswarm.space.names import numbered
 
 
 class Command:
@@ -151,19 +143,16 @@ class Command:
             raise ValueError("at= needs outputs=, the columns of a table")
         if self.outputs is not None and (self.also or self.factor != 1 or len(self.at) > 1 or not self.outputs):
             raise ValueError("outputs= are columns of a table, at= is one column; also= and factor= are for one value")
-        self._check_folders()
-        inputs = [_input_name(one) for one in self.templates]
-        if twice := [name for name in inputs if inputs.count(name) > 1]:
-            raise ValueError(f"two templates would be written to the same file, {twice[0]}: rename one of them")
-        if self.value_from is not None and (Path(self.value_from).is_absolute() or ".." in Path(self.value_from).parts):
-            raise ValueError(f"value_from must be a name in the folder of the run, got {self.value_from!r}")
-
-    def _check_folders(self) -> None:
         case, keep = self._case, self._keep
         if case is not None and not case.is_dir():
             raise ValueError(f"there is no folder {self.folder}")
         if case is not None and keep is not None and keep.resolve().is_relative_to(case.resolve()):
             raise ValueError(f"keep={self.keep!r} lies in the folder that is copied; choose a place outside of it")
+        inputs = [_input_name(one) for one in self.templates]
+        if twice := [name for name in inputs if inputs.count(name) > 1]:
+            raise ValueError(f"two templates would be written to the same file, {twice[0]}: rename one of them")
+        if self.value_from is not None and (Path(self.value_from).is_absolute() or ".." in Path(self.value_from).parts):
+            raise ValueError(f"value_from must be a name in the folder of the run, got {self.value_from!r}")
 
     def __repr__(self) -> str:
         return f"Command({self.command!r})"
@@ -246,7 +235,7 @@ class Command:
     @property
     def settings(self) -> dict[str, Any]:
         """The arguments that make an equal one, as JSON."""
-        return {name: getattr(self, name) for name in _SETTINGS}
+        return {name: getattr(self, name) for name in inspect.signature(Command).parameters}
 
     def fingerprint_parts(self) -> dict[str, Any]:
         """What the values depend on, as far as it can be seen."""
@@ -277,6 +266,6 @@ def _values_by_name(point: Any) -> dict[str, Any]:
 def _checksum(path: Path) -> int:
     found = 0
     with suppress(OSError), path.open("rb") as file:
-        while chunk := file.read(_CHUNK):
+        while chunk := file.read(1 << 20):
             found = zlib.crc32(chunk, found)
     return found

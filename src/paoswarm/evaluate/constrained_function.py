@@ -18,6 +18,7 @@ from paoswarm._text import describe_error
 from paoswarm.core.arrays import Floats
 from paoswarm.evaluate.calls import (
     CONSTRAINT,
+    Detailed,
     Failed,
     Objective,
     advice_on,
@@ -27,7 +28,6 @@ from paoswarm.evaluate.calls import (
     to_fingerprint,
 )
 from paoswarm.evaluate.constraints import ConstraintSet, WrongForm
-from paoswarm.evaluate.detailed import Detailed
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,21 +52,15 @@ class ConstrainedFunction:
             return numbers
         if self._fails(numbers):
             return Detailed(math.inf, tuple(numbers.tolist()))
-        given = answer = self.fun(x)
-        n = self.constraints.n_returned
-        if n:
-            try:
-                answer, returned = given
-                more = as_numbers(returned).astype(float).reshape(-1)
-            except Exception:
-                more = np.empty(0)
-            if len(more) != n:
-                said = counted(n, "number")
-                reason = f"fun must return (value, numbers) with the {said} of ps.Returned({n}), but returned"
-                return Failed(f"{reason} {describe_answer(given)}", wrong_form=True)
-            if np.isnan(more).any():
-                return self._is_nan(self.constraints.is_returned, more)
-            numbers[self.constraints.is_returned] = more
+        n, which = self.constraints.n_returned, self.constraints.is_returned
+        given = self.fun(x)
+        answer, more = _parted(given, (n,))
+        if more is None:
+            said = f"fun must return (value, numbers) with the {counted(n, 'number')} of ps.Returned({n}), but returned"
+            return Failed(f"{said} {describe_answer(given)}", wrong_form=True)
+        if np.isnan(more).any():
+            return self._is_nan(which, more)
+        numbers[which] = more
         value = as_numbers(answer)
         if value.size != 1 or value.dtype.kind not in "fiub":
             return one_number_expected(answer)
@@ -97,18 +91,13 @@ class ConstrainedFunction:
 
     def _call_rows(self, x: Any, m: int, numbers: Floats, called: Any) -> tuple[Floats, Failed | None]:
         """Values at the rows where the objective is called, and what is wrong with their form."""
-        given = answer = self.fun(x)
         n, nothing = self.constraints.n_returned, np.full(m, math.nan)
-        if n:
-            try:
-                answer, returned = given
-                more = as_numbers(returned).astype(float).reshape(m, -1)
-            except Exception:
-                more = np.empty((m, 0))
-            if more.shape != (m, n):
-                reason = f"with vectorized=True fun must return (values, numbers) of shapes ({m},) and ({m}, {n}), "
-                return nothing, Failed(f"{reason}but returned {describe_answer(given)}", wrong_form=True)
-            numbers[np.ix_(called, self.constraints.is_returned)] = more
+        given = self.fun(x)
+        answer, more = _parted(given, (m, n))
+        if more is None:
+            reason = f"with vectorized=True fun must return (values, numbers) of shapes ({m},) and ({m}, {n}), "
+            return nothing, Failed(f"{reason}but returned {describe_answer(given)}", wrong_form=True)
+        numbers[np.ix_(called, self.constraints.is_returned)] = more
         values = as_numbers(answer)
         values = values.reshape(1) if values.ndim == 0 and m == 1 else values
         if values.shape != (m,) or values.dtype.kind not in "fiub":
@@ -143,3 +132,15 @@ class ConstrainedFunction:
     def _is_nan(self, which: Any, numbers: Floats) -> Failed:
         label = np.array(self.constraints.labels)[which][int(np.argmax(np.isnan(numbers)))]
         return Failed(f"{CONSTRAINT}: {label} returned NaN")
+
+
+def _parted(given: Any, shape: tuple[int, ...]) -> tuple[Any, Floats | None]:
+    """The values in an answer and the numbers that come with them; None if these have another shape."""
+    if shape[-1] == 0:
+        return given, np.empty(shape)
+    try:
+        answer, returned = given
+        more = as_numbers(returned).astype(float).reshape(*shape[:-1], -1)
+    except Exception:
+        return given, None
+    return answer, more if more.shape == shape else None

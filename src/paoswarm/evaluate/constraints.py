@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -168,7 +167,6 @@ class WrongForm(Exception):
     """A constraint returned something that cannot be compared with its limits."""
 
 
-@dataclass(frozen=True, eq=False)
 class ConstraintSet:
     """All constraints of a problem, as one vector of numbers with limits.
 
@@ -176,53 +174,28 @@ class ConstraintSet:
     ----------
     parts : tuple of ConstraintPart
         The user's constraints, with known sizes.
+    lb, ub, tol : array (k,)
+        Limits of all numbers, and how far beyond them is allowed.
+    is_equality, is_returned : array of bool (k,)
+        Which numbers must have a certain value, and which come from the objective.
+    count, n_returned : int
+        How many numbers there are, and how many of them the objective returns.
+    labels : tuple of str
+        A name for each number.
     """
 
-    parts: tuple[ConstraintPart, ...]
-
-    @cached_property
-    def lb(self) -> Floats:
-        """Lower limits ``(k,)``."""
-        return np.concatenate([part.lb for part in self.parts])
-
-    @cached_property
-    def ub(self) -> Floats:
-        """Upper limits ``(k,)``."""
-        return np.concatenate([part.ub for part in self.parts])
-
-    @cached_property
-    def tol(self) -> Floats:
-        """How far beyond a limit is allowed, ``(k,)``."""
-        return np.concatenate([part.tol for part in self.parts])
-
-    @property
-    def is_equality(self) -> NDArray[np.bool_]:
-        """Which numbers must have a certain value."""
-        return np.asarray(self.lb == self.ub)
-
-    @property
-    def count(self) -> int:
-        """How many numbers there are."""
-        return len(self.lb)
-
-    @cached_property
-    def labels(self) -> tuple[str, ...]:
-        """A name for each number."""
-        return tuple(
+    def __init__(self, parts: Sequence[ConstraintPart]) -> None:
+        self.parts = tuple(parts)
+        self.lb, self.ub = np.concatenate([part.lb for part in parts]), np.concatenate([part.ub for part in parts])
+        self.tol: Floats = np.concatenate([part.tol for part in parts])
+        self.is_equality: NDArray[np.bool_] = np.asarray(self.lb == self.ub)
+        self.is_returned: NDArray[np.bool_] = np.repeat([p.fun is None for p in parts], [len(p.lb) for p in parts])
+        self.count, self.n_returned = len(self.lb), int(self.is_returned.sum())
+        self.labels = tuple(
             part.label if len(part.lb) == 1 else f"{part.label}, number {i}"
-            for part in self.parts
+            for part in parts
             for i in range(len(part.lb))
         )
-
-    @cached_property
-    def is_returned(self) -> NDArray[np.bool_]:
-        """Which numbers come from the objective, ``(k,)``."""
-        return np.concatenate([np.full(len(part.lb), part.fun is None) for part in self.parts])
-
-    @property
-    def n_returned(self) -> int:
-        """How many numbers the objective returns."""
-        return int(self.is_returned.sum())
 
     def at(self, x: Any) -> Floats:
         """The numbers ``(k,)`` at a point, if all are functions of it; NaN for those whose function raises."""
@@ -262,9 +235,11 @@ def read_constraints(given: Any, trials: Sequence[Any], vectorized: bool) -> Con
     parts = [_read(item, f"constraints[{i}]" if len(items) > 1 else "the constraint") for i, item in enumerate(items)]
     if sum(part.fun is None for part in parts) > 1:
         raise ValueError("constraints holds more than one ps.Returned: give one with all the numbers that fun returns")
-    is_known = [part.fun is None or isinstance(part.fun, Linear) for part in parts]
     return ConstraintSet(
-        tuple(part if known else _sized(part, trials, vectorized) for part, known in zip(parts, is_known, strict=True))
+        [
+            part if part.fun is None or isinstance(part.fun, Linear) else _sized(part, trials, vectorized)
+            for part in parts
+        ]
     )
 
 

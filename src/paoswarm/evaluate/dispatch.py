@@ -127,7 +127,11 @@ class Dispatcher:
             delivered += self._take_in(parcel, future)
         if broken is not None:
             self._replace_executor(broken, counted=self._faults > faults)
-        self._check_faults()
+        points = max(_MAX_LOST_POINTS, 2 * (self._engine.slots or 1))
+        if self._faults >= points * (self._retries + 2):  # each point may cost all its attempts
+            self._down = EngineDown(
+                f"workers died {self._faults} times in a row without returning a value; last reason: {self._last_fault}"
+            )
         if not delivered:
             self._raise_if_over()
         return delivered + self._release_failed() if self._faults == 0 else delivered
@@ -275,14 +279,6 @@ class Dispatcher:
     def _count_fault(self, reason: str) -> None:
         self._faults += 1
         self._last_fault = reason
-
-    def _check_faults(self) -> None:
-        """Declare the engine down after too many faults without an answer; each point may cost all its attempts."""
-        points = max(_MAX_LOST_POINTS, 2 * (self._engine.slots or 1))
-        if self._faults >= points * (self._retries + 2):
-            self._down = EngineDown(
-                f"workers died {self._faults} times in a row without returning a value; last reason: {self._last_fault}"
-            )
 
     def close(self) -> None:
         """Give up running parcels and close the engine."""

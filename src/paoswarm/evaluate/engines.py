@@ -12,10 +12,9 @@ from multiprocessing import connection, current_process, get_start_method
 from typing import Any
 
 from paoswarm.core.arrays import Floats
-from paoswarm.evaluate.calls import Objective
+from paoswarm.evaluate.calls import Objective, dump
 from paoswarm.evaluate.child import CannotStart, Child, ProcessLost, evaluate_timed
 from paoswarm.evaluate.interrupts import uninterrupted
-from paoswarm.evaluate.pickling import dump
 from paoswarm.store.log import logger
 
 CUT_OFF = "the connection to the workers is closed: their scheduler has ended or cannot be reached, or you closed it"
@@ -36,22 +35,22 @@ class WorkerPool(ABC):
     """Sends points to workers and returns futures.
 
     The result of a future is an `Answered`, or an object that says why there are no answers.
+
+    Attributes
+    ----------
+    retries_lost_tasks : bool
+        Whether the engine itself sends a task to another worker when its worker is lost.
+    may_fail_innocent_tasks : bool
+        Whether the engine may fail a task because other tasks killed its worker.
     """
+
+    retries_lost_tasks = False
+    may_fail_innocent_tasks = False
 
     @property
     def slots(self) -> int | None:
         """Number of tasks that can run at once; None if unknown."""
         return 1
-
-    @property
-    def retries_lost_tasks(self) -> bool:
-        """Whether the engine itself sends a task to another worker when its worker is lost."""
-        return False
-
-    @property
-    def may_fail_innocent_tasks(self) -> bool:
-        """Whether the engine may fail a task because other tasks killed its worker."""
-        return False
 
     @abstractmethod
     def submit(self, x: Floats, *, with_function: bool = False) -> Future[Any]:
@@ -89,13 +88,13 @@ class WorkerPool(ABC):
 
 
 class InProcessEngine(WorkerPool):
-    """Evaluates points in this process, one after the other."""
+    """Evaluates points in this process, at once."""
 
     def __init__(self, fun: Objective, vectorized: bool) -> None:
         self._fun, self._vectorized = fun, vectorized
 
     def submit(self, x: Floats, *, with_function: bool = False) -> Future[Any]:
-        """Evaluate the points at once."""
+        """Evaluate the points."""
         future: Future[Any] = Future()
         future.set_result(evaluate_timed(self._fun, x, self._vectorized))
         return future

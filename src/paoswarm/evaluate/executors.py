@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 import math
-import numbers
 import os
 import time
 import uuid
 from collections.abc import Callable, Collection
 from concurrent import futures
-from concurrent.futures import Future
+from concurrent.futures import Executor, Future
 from contextlib import ExitStack
 from typing import Any
 
 from paoswarm._text import text_of
 from paoswarm.core.arrays import Floats
 from paoswarm.evaluate import worker
-from paoswarm.evaluate.calls import Objective
+from paoswarm.evaluate.call_options import check_workers, is_client, is_executor, makes_executor, size_of, threads_of
+from paoswarm.evaluate.calls import Objective, dump
 from paoswarm.evaluate.engines import CUT_OFF, EngineDown, ProcessEngine, WorkerPool
-from paoswarm.evaluate.pickling import dump
 
 _SLOTS_VALID_SECONDS = 1.0  # how long a count of the slots of a cluster is used
 
@@ -48,6 +46,7 @@ class ExecutorEngine(WorkerPool):
         self._key = uuid.uuid4().hex
         worker.remember(self._key, fun, None)
         self._executor = executor
+        self.retries_lost_tasks = getattr(executor, "retries_lost_tasks", False)  # `RayExecutor` does
         self._has_accepted_work = False
         self._counted: tuple[float, int | None] = (-math.inf, None)  # time of counting, number of slots
 
@@ -62,11 +61,6 @@ class ExecutorEngine(WorkerPool):
 
     def _count_slots(self) -> int | None:
         return size_of(self._executor)
-
-    @property
-    def retries_lost_tasks(self) -> bool:
-        """True for `RayExecutor`."""
-        return getattr(self._executor, "retries_lost_tasks", False)
 
     def submit(self, x: Floats, *, with_function: bool = False) -> Future[Any]:
         """Send a task."""
@@ -107,6 +101,8 @@ class ExecutorEngine(WorkerPool):
 class DaskEngine(ExecutorEngine):
     """Evaluates points on a Dask cluster, through its `Client`."""
 
+    may_fail_innocent_tasks = True  # Dask counts every worker that died with the task in its queue, if only waiting
+
     def __init__(
         self, client: Any, made_here: bool, fun: Objective, vectorized: bool, policy: worker.RetryPolicy
     ) -> None:
@@ -121,6 +117,7 @@ class DaskEngine(ExecutorEngine):
             )
         # pure=False: otherwise Dask evaluates a point only once when it should be measured twice.
         super().__init__(client.get_executor(pure=False), None, fun, vectorized, policy)
+        self.retries_lost_tasks = True  # up to ``distributed.scheduler.allowed-failures`` times
         self._settings = ExitStack()
         if type(getattr(client, "cluster", None)).__name__ == "LocalCluster":
             # A LocalCluster restarts dead workers, but drops one for good that is not back within this time. Clusters
@@ -140,16 +137,6 @@ class DaskEngine(ExecutorEngine):
     def is_cut_off(self) -> bool:
         """Whether the client is closed; Dask then leaves its futures pending for ever."""
         return self._client.status in ("closing", "closed")
-
-    @property
-    def retries_lost_tasks(self) -> bool:
-        """True: up to ``distributed.scheduler.allowed-failures`` times."""
-        return True
-
-    @property
-    def may_fail_innocent_tasks(self) -> bool:
-        """True: Dask counts every worker that died with the task in its queue, even if the task was only waiting."""
-        return True
 
     def close(self, pending: Collection[Future[Any]]) -> None:
         """Give up pending tasks; the client stays open, unless it was made here."""
@@ -180,78 +167,12 @@ def open_engine(workers: Any, fun: Objective, vectorized: bool, policy: worker.R
     return ProcessEngine(count, fun, vectorized, policy.limit)
 
 
-def check_workers(workers: Any) -> None:
-    """Raise unless these can be workers."""
-    if isinstance(workers, WorkerPool) or callable(workers) or is_client(workers) or is_executor(workers):
-        return
-    if isinstance(workers, bool) or not isinstance(workers, numbers.Integral) or (workers < 1 and workers != -1):
-        raise ValueError(
-            "workers must be a number of processes (at least 1, or -1 for one per core), an executor, a Dask Client, a "
-            f"function that makes one of these, or a callable like map, got {workers!r}"
-        )
-
-
-def count_workers(workers: Any) -> int:
-    """How many points ``workers`` can evaluate at once; 1 if that is not known before they are used."""
-    count: int | None = None
-    if is_client(workers):
-        count = threads_of(workers)
-    elif isinstance(workers, numbers.Integral):
-        count = os.cpu_count() if workers == -1 else int(workers)
-    else:
-        count = size_of(workers)
-    return max(1, count or 1)
-
-
-def size_of(executor: Any) -> int | None:
-    """The number of workers of an executor or a map-like, for which there are different names; None if unknown."""
-    for name in ("slots", "num_workers", "_max_workers"):
-        count = getattr(executor, name, None)
-        if isinstance(count, int) and count > 0:
-            return count
-    return None
-
-
-def threads_of(client: Any) -> int:
-    """The threads of all Dask workers, or those that an adaptive cluster may start if that is more."""
-    if client.status != "running":  # it is connecting again, or `submit` reports it
-        return 1
-    try:
-        threads = sum(client.nthreads().values())
-    except OSError:  # the scheduler is gone
-        return 1
-    adaptive = getattr(getattr(client, "cluster", None), "_adaptive", None)
-    maximum = getattr(adaptive, "maximum", 0)
-    return max(threads, int(maximum) if 0 < maximum < 10_000 else 0)
-
-
 def make_one(make: Callable[[], Any]) -> Any:
     """Call the user's function and check that it returns an executor or a Dask client."""
     made = make()
     if not is_executor(made):
         raise TypeError(f"workers is a function that makes {made!r}: it must make an executor or a Dask Client")
     return made
-
-
-def is_client(workers: Any) -> bool:
-    """Whether ``workers`` is a Dask client."""
-    return type(workers).__module__.startswith("distributed") and hasattr(workers, "get_executor")
-
-
-def is_executor(workers: Any) -> bool:
-    """Whether ``workers`` has the interface of `concurrent.futures.Executor`."""
-    return isinstance(workers, futures.Executor) or (hasattr(workers, "submit") and not isinstance(workers, type))
-
-
-def makes_executor(workers: Any) -> bool:
-    """Whether ``workers`` is a function without arguments that makes an executor, rather than a map-like."""
-    if isinstance(workers, type):
-        return issubclass(workers, futures.Executor)
-    try:
-        parameters = inspect.signature(workers).parameters.values()
-    except (TypeError, ValueError):  # a builtin without a signature
-        return isinstance(workers, functools.partial)
-    return all(p.default is not p.empty or p.kind is p.VAR_KEYWORD for p in parameters)
 
 
 def end(executor: Any, wait: bool = False) -> None:
@@ -267,3 +188,65 @@ def end(executor: Any, wait: bool = False) -> None:
         process.terminate()
     if wait and thread is not None:
         thread.join(10.0)
+
+
+class RayExecutor(Executor):
+    """Run evaluations as tasks of a Ray cluster; for ``workers=``.
+
+    It has the interface of `concurrent.futures.Executor`. Connect first, with ``ray.init()`` or
+    ``ray.init(address="auto")``. The cluster stays open afterwards.
+
+    Parameters
+    ----------
+    **options
+        Options of each task, as ``ray.remote`` takes them: ``num_cpus=4`` for an evaluation that uses four cores,
+        ``num_gpus``, ``resources``, ``max_retries``, ``runtime_env``.
+    """
+
+    retries_lost_tasks = True  # three times, unless max_retries says otherwise
+
+    def __init__(self, **options: Any) -> None:
+        try:
+            import ray
+        except ImportError:
+            raise ImportError("RayExecutor needs Ray: pip install 'paoswarm[ray]'") from None
+        if not ray.is_initialized():
+            raise ValueError("there is no connection to a Ray cluster: call ray.init() first")
+        self._ray: Any = ray
+        self._options = options
+        self._remote_functions: dict[Any, Any] = {}  # by the function that was submitted
+        self._running: dict[Future[Any], Any] = {}  # keeps the tasks alive: a future does not
+        self._is_closed = False
+
+    @property
+    def slots(self) -> int:
+        """Number of tasks that fit on the cluster at present."""
+        if not self._ray.is_initialized():
+            return 1
+        needed = {"CPU": self._options.get("num_cpus", 1), "GPU": self._options.get("num_gpus", 0)}
+        needed |= self._options.get("resources", {})
+        available = self._ray.cluster_resources()
+        return max(1, min((int(available.get(name, 0) // n) for name, n in needed.items() if n), default=1))
+
+    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """Send a task."""
+        if self._is_closed or not self._ray.is_initialized():
+            raise RuntimeError("cannot schedule new futures: the connection to Ray is closed")
+        if fn not in self._remote_functions:
+            remote = self._ray.remote(**self._options)(fn) if self._options else self._ray.remote(fn)
+            self._remote_functions[fn] = remote
+        task = self._remote_functions[fn].remote(*args, **kwargs)
+        future: Future[Any] = task.future()
+        self._running[future] = task
+        future.add_done_callback(lambda done: self._running.pop(done, None))
+        return future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Accept no more tasks; ``cancel_futures`` also ends the running ones."""
+        self._is_closed = True
+        running = dict(self._running)
+        if cancel_futures:
+            for task in running.values():
+                self._ray.cancel(task, force=True)
+        if wait:
+            futures.wait(running)

@@ -1,4 +1,4 @@
-"""Failed evaluations: counted, the first ones kept, and explained."""
+"""Failed evaluations: counted, the first ones kept, explained, and noticed early if the code is wrong."""
 
 from __future__ import annotations
 
@@ -12,6 +12,10 @@ from paoswarm.evaluate.calls import CONSTRAINT, PROGRAM_FAILED, RAISED, Failed
 
 _REMEMBERED = 10  # failures kept with their message
 _NAMED = 12  # most names in a message
+_SURE, _LIKELY = 3, 10  # calls with the same mistake
+_MISTAKES = {"NameError", "ImportError", "ModuleNotFoundError", "SyntaxError", "IndentationError", "TypeError"}
+_MISTAKES |= {"AttributeError"}
+_MAY_BE_RESULTS = {"KeyError", "IndexError", "UnboundLocalError", "FileNotFoundError"}
 
 
 class Failure(NamedTuple):
@@ -39,22 +43,19 @@ class FailureLog:
         self.first: list[Failure] = []
         self.kinds: Counter[str] = Counter()
         self.cause: BaseException | None = None
-        self._first_raised: Failure | None = None
-        self._first_constraint: Failure | None = None  # that raised
-        self._n_constraints_raised = 0
+        self._raised: dict[str, tuple[int, Failure]] = {}  # how often who raised an exception, and where first
 
     def add(self, x: Floats, failed: Failed) -> None:
-        """Count a failed point."""
+        """Note that a point has failed."""
         self.kinds[failed.kind] += 1
-        if failed.kind == RAISED:
-            self._first_raised = self._first_raised or Failure(x.copy(), failed.reason)
-            self.cause = self.cause or failed.error
-        if failed.kind == CONSTRAINT and f" {RAISED} " in failed.reason:
-            self._first_constraint = self._first_constraint or Failure(x.copy(), failed.reason)
-            self._n_constraints_raised += 1
+        failure = Failure(x.copy(), failed.reason)
+        if failed.kind == RAISED or (failed.kind == CONSTRAINT and f" {RAISED} " in failed.reason):
+            who = "the function" if failed.kind == RAISED else "a constraint"
+            count, first = self._raised.get(who, (0, failure))
+            self._raised[who] = count + 1, first
             self.cause = self.cause or failed.error
         if len(self.first) < _REMEMBERED:
-            self.first.append(Failure(x.copy(), failed.reason))
+            self.first.append(failure)
 
     @property
     def is_of_constraints(self) -> bool:
@@ -81,18 +82,67 @@ class FailureLog:
 
     def warn(self, worth: str) -> None:
         """Warn about exceptions that were survived, so that a bug in ``fun`` cannot hide."""
-        for who, count, first in (
-            ("the function", self.kinds[RAISED], self._first_raised),
-            ("a constraint", self._n_constraints_raised, self._first_constraint),
-        ):
-            if first is not None:
+        for who in ("the function", "a constraint"):
+            if who in self._raised:
+                count, (x, reason) = self._raised[who]
                 points = "1 point, which counts" if count == 1 else f"{count} points, which count"
-                warn_user(
-                    f"{who} raised an exception at {points} as {worth}; first at {self.text(first.x)}: {first.reason}"
-                )
+                warn_user(f"{who} raised an exception at {points} as {worth}; first at {self.text(x)}: {reason}")
 
 
 def what_it_receives(names: Sequence[str], vectorized: bool) -> str:
     """What a function of named variables is called with, for messages."""
     shown = ", ".join(names[:_NAMED]) + (", ..." if len(names) > _NAMED else "")
     return f"it receives a dict of {'arrays (m,)' if vectorized else 'values'} with the names {shown}"
+
+
+class FirstAnswers:
+    """The first answers of a function, as long as all of them are the same mistake in its code.
+
+    A simulator may well fail at the first points, and in the same way; the run then goes on until its first swarm is
+    known. But a misspelt name fails at all points:
+
+    - The same `NameError`, `ImportError`, `SyntaxError`, `TypeError` or `AttributeError` at the first three calls ends
+      the run. So does NumPy's complaint about too many indices.
+    - The same `KeyError`, `IndexError`, `UnboundLocalError` or `FileNotFoundError`, or an error about ``None``, ends it
+      after ten: these may also mean that a simulation has left no result.
+    - Any other error may depend on the point.
+
+    Attributes
+    ----------
+    is_over : bool
+        Whether an answer was something else, so that there is nothing to watch for.
+    n_same : int
+        How many answers were the same mistake.
+    failure : (x, Failed) or None
+        The first of them.
+    """
+
+    def __init__(self) -> None:
+        self.is_over = False
+        self.n_same = 0
+        self.failure: tuple[Floats, Failed] | None = None
+
+    @property
+    def is_suspicious(self) -> bool:
+        """Whether there were answers, and all were the same mistake, but too few to be sure."""
+        return self.n_same > 0 and not self.is_over
+
+    def look(self, x: Floats, answer: float | Failed) -> bool:
+        """Look at one more answer; return whether the function will fail everywhere."""
+        calls = _calls_that_prove(answer) if isinstance(answer, Failed) else None
+        if self.is_over or calls is None or not isinstance(answer, Failed):
+            self.is_over = True
+            return False
+        self.failure = self.failure or (x.copy(), answer)
+        self.is_over = self.failure[1].reason != answer.reason
+        self.n_same += not self.is_over
+        return not self.is_over and self.n_same >= calls
+
+
+def _calls_that_prove(failed: Failed) -> int | None:
+    """After how many calls with this answer it must be a mistake in the code; None for errors of any other kind."""
+    name, _, text = failed.reason.removeprefix(f"{RAISED} ").partition(":")
+    if failed.kind != RAISED or name not in _MISTAKES | _MAY_BE_RESULTS:
+        return None
+    is_sure = "too many indices" in text if name in _MAY_BE_RESULTS else "NoneType" not in text
+    return _SURE if is_sure else _LIKELY

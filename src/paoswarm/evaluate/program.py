@@ -1,18 +1,32 @@
-"""Run a program to its end, and find it before."""
+"""Find a program, fill in values, run it to its end, and give every run a folder of its own."""
 
 from __future__ import annotations
 
 import os
+import platform
+import re
 import shlex
 import shutil
 import signal
 import subprocess
-from contextlib import suppress
+import tempfile
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from fnmatch import fnmatch
+from functools import cache
 from pathlib import Path
+from typing import Any
 
+from paoswarm._checks import choices
 from paoswarm.evaluate import child
 from paoswarm.evaluate.interrupts import uninterrupted
 from paoswarm.evaluate.program_output import CommandFailed, tail
+from paoswarm.store.watch import is_running
+
+_PLACE = re.compile(r"(?<!\$)\{([^\W\d]\w*)(?::([^{}\n]*))?\}")  # not ${name}, which is the shell's
+_CLOSED = re.compile(r"""\\.|'[^']*'|"(?:\\.|\$(?!\()|[^"\\`$])*\"""", re.DOTALL)  # escapes and quotes that have ended
+_OPEN = re.compile(r"""['"`\\]|<<""")  # what may follow is not an argument of its own
+_NOT_INPUT = ("*.paoswarm", "__pycache__")  # they change while a run goes on
 
 
 def run_program(words: list[str] | str, folder: Path) -> str:
@@ -92,3 +106,106 @@ def _ending(code: int) -> str:
     with suppress(ValueError):
         return f"killed by {signal.Signals(-code).name}"
     return f"killed by signal {-code}"
+
+
+def names_in(text: str) -> list[str]:
+    """The names in braces, each once.
+
+    Examples
+    --------
+    >>> names_in("./simulate {rate} --order={order:d} {rate} {}")
+    ['rate', 'order']
+    """
+    return list(dict.fromkeys(name for name, _ in _PLACE.findall(text)))
+
+
+def check_names(text: str, known: Collection[str]) -> None:
+    """Raise a TypeError if a name in braces is not a variable."""
+    for name in names_in(text):
+        if name not in known:
+            raise TypeError(f"the command has {{{name}}}, but there is no such variable; {choices(name, known)}")
+
+
+def filled(text: str, values: Mapping[str, Any], quote: Callable[[str, str], str] = lambda value, _: value) -> str:
+    """The text with values; names that are none of them stay as they are.
+
+    A number is written so that it is read back to the last bit, unless there is a format. ``quote`` is called with each
+    value and the text before it.
+
+    Examples
+    --------
+    >>> filled("rate {rate:.2e} of {gain}, { 1 }", {"rate": 0.1, "gain": 1 / 3})
+    'rate 1.00e-01 of 0.3333333333333333, { 1 }'
+    """
+
+    def value(match: re.Match[str]) -> str:
+        name, form = match.groups()
+        if name not in values:
+            return match[0]
+        try:
+            return quote(format(values[name], form or ""), text[: match.start()])
+        except (TypeError, ValueError) as error:
+            raise TypeError(f"{match[0]} cannot show {values[name]!r}: {error}") from None
+
+    return _PLACE.sub(value, text)
+
+
+def quoted_for_shell(value: str, before: str) -> str:
+    """A value in a line of shell. Raise a ValueError if the quotes around it would end those that it needs itself.
+
+    Examples
+    --------
+    >>> quoted_for_shell("a b", "./simulate ")
+    "'a b'"
+    >>> quoted_for_shell("0.5", "awk 'BEGIN { print ")
+    '0.5'
+    """
+    quoted = shlex.quote(value)
+    if quoted != value and _OPEN.search(_CLOSED.sub("", before)):
+        raise ValueError("it is quoted already; write it without quotes around it")
+    return quoted
+
+
+def input_files(case: Path) -> list[Path]:
+    """The files that a copy of the folder gets, with paths relative to it."""
+    files = sorted(path.relative_to(case) for path in case.rglob("*") if path.is_file())
+    return [file for file in files if not any(fnmatch(part, kind) for part in file.parts for kind in _NOT_INPUT)]
+
+
+@contextmanager
+def run_folder(case: Path | None, keep: Path | None) -> Iterator[Path]:
+    """A new folder with a copy of ``case``. It is removed, unless it lies in a folder to ``keep``."""
+    if keep is None:
+        _remove_left_over(os.getpid())
+        prefix = f"{_own_prefix()}{os.getpid()}-"
+    else:
+        keep.mkdir(parents=True, exist_ok=True)
+        prefix = "run-"
+    folder = Path(tempfile.mkdtemp(prefix=prefix, dir=keep))
+    try:
+        if case is not None:
+            shutil.copytree(case, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns(*_NOT_INPUT))
+        yield folder
+    finally:
+        if keep is None:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+@cache
+def _remove_left_over(process: int) -> None:
+    """Remove folders of processes that were killed, once in every ``process``: those could not do it themselves."""
+    if os.name != "posix":
+        return
+    for folder in Path(tempfile.gettempdir()).glob(f"{_own_prefix()}*"):
+        number = re.match(r"\d+(?=-)", folder.name.removeprefix(_own_prefix()))
+        try:
+            is_ours = folder.lstat().st_uid == os.getuid()
+        except OSError:  # its process has just removed it
+            continue
+        if is_ours and number is not None and not is_running(int(number[0])):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _own_prefix() -> str:
+    """With the name of the machine: others may share the folder, and have other processes."""
+    return f"paoswarm-{re.sub('[^A-Za-z0-9]', '_', platform.node())}-"

@@ -1,13 +1,13 @@
 """What evaluates the batches of runs: all that wait together, or point by point as workers are free.
 
-A point that is known, from the same run or from a store, is not evaluated again; see `known_points` and `recording`.
+A point that is known, from the same run or from a store, is not evaluated again.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
@@ -16,13 +16,90 @@ import numpy as np
 
 from paoswarm.core.arrays import Floats
 from paoswarm.evaluate.caller import End
-from paoswarm.evaluate.calls import Failed
-from paoswarm.evaluate.detailed import Detailed
+from paoswarm.evaluate.calls import Detailed, Failed
 from paoswarm.evaluate.dispatch import Delivery
 from paoswarm.evaluate.engines import EngineDown
 from paoswarm.evaluate.evaluator import Evaluator, Numbers
-from paoswarm.evaluate.known_points import KnownPoints, Recalled
 from paoswarm.store.log import DamagedStore
+
+_ATTEMPTS = 3  # evaluations of a point that fails: the first failures may have other reasons than the point
+_NOTHING_NEW = 5000  # known points in a row after which a run has seen all that its method finds
+
+
+class Recalled(NamedTuple):
+    """Rows that a run may have, and which of them are new."""
+
+    keys: list[bytes]
+    new: list[int]  # numbers of the rows to evaluate, each point once
+
+
+class KnownPoints:
+    """The values of all rows of a run so far: where all variables are discrete, it meets them again and again.
+
+    One that failed is evaluated again, up to three times. Every run has its own, also of many runs with the same
+    function: it must not depend on its company.
+
+    Parameters
+    ----------
+    n_all : int
+        How many different rows there are.
+
+    Attributes
+    ----------
+    n_recalled : int
+        Rows of the latest call whose values were known.
+    """
+
+    def __init__(self, n_all: int) -> None:
+        self._values: dict[bytes, Any] = {}  # a number, or a list with constraints
+        self._n_failures: Counter[bytes] = Counter()
+        self._n_all = n_all
+        self._in_a_row = 0
+        self.n_recalled = 0
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every row there is has a value, or is known to fail."""
+        return len(self._values) >= self._n_all
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether the run cannot be expected to find new rows."""
+        return self.is_complete or self._in_a_row >= _NOTHING_NEW
+
+    def recall(self, rows: Floats, most: int | None = None) -> Recalled:
+        """Which of the rows ``(m, d)`` are new.
+
+        Only ``most`` of them may be evaluated. With the last of these the run ends, so the rows after it are left out.
+        """
+        keys = [row.tobytes() for row in rows + 0.0]  # -0.0 is 0.0
+        new: dict[bytes, int] = {}
+        for i, key in enumerate(keys):
+            if key not in self._values:
+                new.setdefault(key, i)
+        numbers = list(new.values())
+        if most is None or len(numbers) < most:
+            return Recalled(keys, numbers)
+        return Recalled(keys[: numbers[most - 1] + 1], numbers[:most])
+
+    def values(self, asked: Recalled, measured: Floats) -> Floats:
+        """Values of all rows, given those of the new ones.
+
+        There may be fewer of these, if time is up. Then the values of the first rows are returned, up to the gap.
+        """
+        keys, new = asked
+        found = dict(zip((keys[i] for i in new), measured.tolist(), strict=False))
+        for key, value in found.items():
+            has_failed = math.isnan(np.ravel(value)[0])
+            self._n_failures[key] += has_failed
+            if not has_failed or self._n_failures[key] == _ATTEMPTS:
+                self._values[key] = value
+        here = [self._values.get(key, found.get(key)) for key in keys]
+        done = here.index(None) if None in here else len(here)
+        evaluated = [i for i in new if i < done]
+        self.n_recalled = done - len(evaluated)
+        self._in_a_row = done - 1 - evaluated[-1] if evaluated else self._in_a_row + done
+        return np.array(here[:done], dtype=float)
 
 
 class Batch(NamedTuple):
@@ -77,39 +154,51 @@ class Queue:
         self._waiting.append((run, batch))
 
     def receive(self, deadline: float | None = None) -> list[tuple[int, Answer]]:
-        """The answers to some of the batches, each with the number of its run.
+        """The answers to all batches that wait, each with the number of its run; new points are evaluated together.
 
         Divisible batches are answered even if evaluation ends early; otherwise what ends it is raised.
         """
         waiting, self._waiting = self._waiting, []
-        run, first = waiting[0]
+        first = waiting[0][1]
         if first.is_beyond and not self._evaluate.go_beyond():
-            return [(run, Answer(np.empty(0)))]
-        if len(waiting) == 1 and first.is_divisible and self._known is None:
-            x = first.x[: first.most]
-            values, end = self._evaluate.until(first.deadline, x, _first(first.numbers, len(x)))
-            return [(run, Answer(values, end, self._evaluate.replayed, failed=self._evaluate.failed))]
-        return self._together(waiting)
-
-    def _together(self, waiting: list[tuple[int, Batch]]) -> list[tuple[int, Answer]]:
-        """The answers to batches whose new points are evaluated together."""
-        parts = [_New.of(batch, self._evaluate, self._known[run] if self._known else None) for run, batch in waiting]
-        points = np.concatenate([new.x for new in parts])
-        numbers = [new.numbers for new in parts if new.numbers is not None]
-        deadline = waiting[0][1].deadline if len(parts) == 1 else None
-        values, end, failed = np.empty(0), None, {}
+            return [(waiting[0][0], Answer(np.empty(0)))]
+        recalled = [self._recall(run, batch) for run, batch in waiting]
+        new = [
+            batch.x[: batch.most] if known is None else batch.x[known.new]
+            for (_, batch), known in zip(waiting, recalled, strict=True)
+        ]
+        points, numbers, end, values = new[0], first.numbers, None, np.empty(0)
+        if len(waiting) > 1:
+            points = np.concatenate(new)
+        if numbers is not None:  # the new points have the first numbers, so that those of a run have no gaps
+            pairs = zip(waiting, new, strict=True)
+            numbers = np.concatenate([np.asarray(batch.numbers)[: len(x)] for (_, batch), x in pairs])
+        failed: Mapping[int, str] = {}
         if len(points):
-            values, end = self._evaluate.until(deadline, points, np.concatenate(numbers) if numbers else None)
+            values, end = self._evaluate.until(first.deadline if len(waiting) == 1 else None, points, numbers)
             failed = self._evaluate.failed
         if end is not None and not all(batch.is_divisible for _, batch in waiting):
             raise end
         answers, begin = [], 0
-        for (run, _), new in zip(waiting, parts, strict=True):
-            stop = begin + len(new.x)
+        for (run, _), known, x in zip(waiting, recalled, new, strict=True):
+            stop = begin + len(x)
             own = {row - begin: kind for row, kind in failed.items() if begin <= row < stop}
-            answers.append((run, new.answer(values[begin:stop], end, self._evaluate.replayed, own)))
+            answer = Answer(values[begin:stop], end, self._evaluate.replayed, failed=own)
+            answers.append((run, answer if known is None else self._completed(run, known, answer)))
             begin = stop
         return answers
+
+    def _recall(self, run: int, batch: Batch) -> Recalled | None:
+        """Which points of a batch are new; None if the run keeps none."""
+        return None if self._known is None else self._known[run].recall(self._evaluate.rows(batch.x), batch.most)
+
+    def _completed(self, run: int, recalled: Recalled, answer: Answer) -> Answer:
+        """The answer for all points, from that for the new ones."""
+        assert self._known is not None
+        known = self._known[run]
+        values = known.values(recalled, answer.values)
+        failed = {recalled.new[row]: kind for row, kind in answer.failed.items()}
+        return answer._replace(values=values, recalled=known.n_recalled, known=known, failed=failed)
 
     def close(self) -> None:
         """Give up points that are still being evaluated."""
@@ -117,34 +206,6 @@ class Queue:
     def explain_total_failure(self) -> ValueError:
         """The error for a first swarm without a single finite value."""
         return self._evaluate.explain_total_failure()
-
-
-def _first(numbers: Numbers, count: int) -> Numbers:
-    return None if numbers is None else numbers[:count]
-
-
-class _New(NamedTuple):
-    """The points of a batch that must and may be evaluated, and how the others are known."""
-
-    x: Floats
-    numbers: Numbers
-    known: KnownPoints | None
-    recalled: Recalled | None
-
-    @classmethod
-    def of(cls, batch: Batch, evaluate: Evaluator, known: KnownPoints | None) -> _New:
-        """The new points; they have the first numbers, so that those of a run have no gaps."""
-        recalled = None if known is None else known.recall(evaluate.rows(batch.x), batch.most)
-        x = batch.x[: batch.most] if recalled is None else batch.x[recalled.new]
-        return cls(x, _first(batch.numbers, len(x)), known, recalled)
-
-    def answer(self, values: Floats, end: End, replayed: bool, failed: dict[int, str]) -> Answer:
-        """The answer for all points, from the values of the new ones."""
-        if self.known is None or self.recalled is None:
-            return Answer(values, end, replayed, failed=failed)
-        failed = {self.recalled.new[row]: kind for row, kind in failed.items()}
-        values = self.known.values(self.recalled, values)
-        return Answer(values, end, replayed, self.known.n_recalled, self.known, failed=failed)
 
 
 class PointQueue(Queue):
@@ -157,7 +218,7 @@ class PointQueue(Queue):
 
     def __init__(self, evaluate: Evaluator, known: Sequence[KnownPoints] | None = None) -> None:
         super().__init__(evaluate, known)
-        self._dispatcher = evaluate.dispatcher()
+        self._dispatcher = evaluate.caller.dispatcher()
         self._journal = evaluate.journal
         self._is_open = True
         self._n_asked = self._n_sent = 0  # points; those that were asked for may be known and not sent
@@ -204,7 +265,7 @@ class PointQueue(Queue):
             if recalled is None:
                 self._send_one(number, row, None)
             elif not recalled.new:
-                self._ready.append(self._recall(number, recalled, np.empty(0)))
+                self._ready.append(self._completed(0, recalled, Answer(np.empty(0), number=number)))
             elif recalled.keys[0] in self._under_way:
                 self._waiters[self._under_way[recalled.keys[0]]][1].append(number)
             else:
@@ -261,7 +322,7 @@ class PointQueue(Queue):
         """Give out no values of polishing that a point is part of: the run had other limits, and goes on here."""
         assert self._journal is not None
         self._journal.set_polishing_aside(number)
-        self._recorded = [one for one in self._recorded if one.number < self._journal.n_numbers]
+        self._recorded = [one for one in self._recorded if one.number < self._journal.n_before_polishing]
 
     def _next_recorded(self) -> tuple[int, float | Failed]:
         """The value that came next when the run was recorded."""
@@ -274,7 +335,7 @@ class PointQueue(Queue):
                 "it. The file was not changed: choose another store"
             )
         self._held.remove(recorded.number)
-        self._journal.count_recalled()
+        self._journal.n_recalled += 1
         value = recorded.value if recorded.details is None else Detailed(recorded.value, recorded.details)
         return recorded.number, value if recorded.why is None else Failed(recorded.why)
 
@@ -283,30 +344,23 @@ class PointQueue(Queue):
         while self._delivered:
             sent, answers, _ = self._delivered.pop(0)
             self._doubtful.append((sent, self._evaluate.judge(self._x[sent], answers[0])))
-            if not self._evaluate.is_suspicious:
+            if not self._evaluate.first.is_suspicious:
                 self._believe()
 
     def _believe(self) -> None:
         """Record the answers that were held back because they may show a mistake, and let them be given out."""
         while self._doubtful:
             sent, answer = self._doubtful.popleft()
-            if self._journal is not None:
-                self._evaluate.record_one(sent, self._n_asked, self._x[sent], answer, self._n_asked - self._n_sent)
+            self._evaluate.record_one(sent, self._n_asked, self._x[sent], answer, self._n_asked - self._n_sent)
             self._arrived.append((sent, answer))
 
     def _give_out(self, sent: int, answer: float | Failed, replayed: bool = False) -> list[tuple[int, Answer]]:
         value = np.asarray(self._evaluate.note(self._x.pop(sent), answer))[None]
         recalled, (number, *others) = self._waiters.pop(sent)
-        if recalled is None:
-            return [(0, Answer(value, None, replayed, number=number, failed=self._evaluate.failed))]
-        del self._under_way[recalled.keys[0]]
-        first = self._recall(number, recalled, value)._replace(
-            recalled=0, replayed=replayed, failed=self._evaluate.failed
-        )
-        self._ready.extend(first._replace(recalled=1, replayed=False, number=other) for other in others)
-        return [(0, first)]
-
-    def _recall(self, number: int, recalled: Recalled, measured: Any) -> Answer:
-        assert self._known is not None
-        values = self._known[0].values(recalled, measured)
-        return Answer(values, None, False, 1, self._known[0], number)
+        found = Answer(value, None, replayed, number=number, failed=self._evaluate.failed)
+        if recalled is not None:
+            del self._under_way[recalled.keys[0]]
+            found = self._completed(0, recalled, found)
+            again = found._replace(recalled=1, replayed=False, failed={})
+            self._ready.extend(again._replace(number=other) for other in others)
+        return [(0, found)]

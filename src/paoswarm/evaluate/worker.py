@@ -15,9 +15,8 @@ from collections import OrderedDict
 from typing import NamedTuple
 
 from paoswarm.core.arrays import Floats
-from paoswarm.evaluate.calls import Failed, Objective
+from paoswarm.evaluate.calls import Failed, Objective, load
 from paoswarm.evaluate.child import Answered, Child, ProcessLost, Unloadable, died, evaluate_timed
-from paoswarm.evaluate.pickling import load
 
 _MAX_OBJECTIVES = 4  # that a worker keeps; the least recently used one is dropped first
 
@@ -130,18 +129,14 @@ def evaluate(task: Task) -> Answered | NeedsFunction | Unloadable:
     try:
         if task.policy.limit is not None:
             return _evaluate_in_child(objective, task)
-        return _evaluate_here(objective, task)
+        try:
+            fun = objective.fun
+        except Exception as error:
+            return Unloadable.because_of(error)
+        return evaluate_timed(fun, task.x, task.vectorized)
     finally:
         with _lock:
             objective.running_tasks -= 1
-
-
-def _evaluate_here(objective: _KnownObjective, task: Task) -> Answered | Unloadable:
-    try:
-        fun = objective.fun
-    except Exception as error:
-        return Unloadable.because_of(error)
-    return evaluate_timed(fun, task.x, task.vectorized)
 
 
 def _evaluate_in_child(objective: _KnownObjective, task: Task) -> Answered | Unloadable:

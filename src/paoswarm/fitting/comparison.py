@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from paoswarm._checks import choices
 from paoswarm.core.arrays import Floats
-from paoswarm.evaluate.calls import NAN, Failed, Objective, to_fingerprint
-from paoswarm.evaluate.detailed import Detailed
+from paoswarm.evaluate.calls import NAN, Detailed, Failed, Objective, to_fingerprint
 from paoswarm.fitting.beliefs import Beliefs
 from paoswarm.least_squares.likelihoods import Huber, Likelihood, Normal, StudentT, read_likelihood
 from paoswarm.least_squares.loss import Group, Loss, Scaled

@@ -15,8 +15,8 @@ from paoswarm._extras import ProgressBar
 from paoswarm._text import block, paragraph, remark, rounded, table
 from paoswarm.core.arrays import Floats
 from paoswarm.evaluate.call_options import CallOptions, Workers
+from paoswarm.evaluate.evaluator import Evaluator
 from paoswarm.evaluate.queue import Queue
-from paoswarm.evaluate.recording import open_evaluator
 from paoswarm.fitting.fit_uncertainty import aligned, reach_of
 from paoswarm.fitting.profile_run import ProfileRun
 from paoswarm.fitting.read_fit import FittedVariables
@@ -382,8 +382,8 @@ def profile_fit(
     region, reach = call.regions[solution.cell], reach_of(level, freedom)
     run = ProfileRun(solution, region, in_cell, axes, reach, limits.restarted(), fit["_precision"])
     with (
-        open_evaluator(
-            call.objective, None, options._replace(vectorized=False), space=call.space, n_details=len(solution.outputs)
+        Evaluator(
+            call.objective, options._replace(vectorized=False), space=call.space, n_details=len(solution.outputs)
         ) as evaluate,
         ProgressBar(progress, limits.maxfev) as bar,
     ):

@@ -548,7 +548,7 @@ def make_fit(call: FitCall, run: FitRun, evaluate: Evaluator) -> Fit:
         limits=run.limits,
         engine="numpy",
         seeds=[],
-        failures=evaluate.failures,
+        failures=evaluate.log.first,
         evaluations=_evaluations(call, run),
     )
     measured, rough = best.jacobian, best.rough_jacobian

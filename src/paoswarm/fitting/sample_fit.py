@@ -21,7 +21,7 @@ from paoswarm.core.arrays import Floats
 from paoswarm.core.random import generator
 from paoswarm.core.weights import effective_size
 from paoswarm.evaluate.call_options import CallOptions, Workers
-from paoswarm.evaluate.recording import open_evaluator
+from paoswarm.evaluate.evaluator import Evaluator
 from paoswarm.fitting.fit_target import CubePrior, FitLikelihood
 from paoswarm.fitting.read_fit import FittedVariables
 from paoswarm.least_squares.descent import Descent
@@ -76,7 +76,7 @@ def sample_fit(
     source = generator(rng)
     with (
         journal or nullcontext(),
-        open_evaluator(likelihood, journal, options, minus_inf_fails=False) as evaluate,
+        Evaluator(likelihood, options, journal, minus_inf_fails=False) as evaluate,
         ProgressBar(flag("progress", progress), budget) as bar,
     ):
         batches = BatchLikelihood(evaluate, prior.names, bar.count if progress else None)

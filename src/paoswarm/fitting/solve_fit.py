@@ -8,8 +8,8 @@ from contextlib import nullcontext
 from paoswarm._extras import ProgressBar
 from paoswarm.core.arrays import Floats
 from paoswarm.core.random import generator
+from paoswarm.evaluate.evaluator import Evaluator
 from paoswarm.evaluate.queue import PointQueue, Queue
-from paoswarm.evaluate.recording import open_evaluator
 from paoswarm.fitting.cells import Cells
 from paoswarm.fitting.fit_call import FitCall
 from paoswarm.fitting.fit_result import Fit, fit_so_far, make_fit
@@ -44,7 +44,7 @@ def solve_fit(call: FitCall, known: Sequence[tuple[Floats, int, Floats]] = (), w
     )
     with (
         journal or nullcontext(),
-        open_evaluator(call.objective, journal, call.options, space=call.space, n_details=n_numbers) as evaluate,
+        Evaluator(call.objective, call.options, journal, space=call.space, n_details=n_numbers) as evaluate,
         ProgressBar(call.progress, call.limits.maxfev) as bar,
     ):
         evaluate.count = bar.count if call.progress else None

@@ -133,23 +133,23 @@ class Optimizer(RunState):
         f = np.asarray(unmasked(values))
         if f.dtype.kind not in "fiub":
             raise TypeError(f"tell needs real numbers, got {f.dtype}")
-        asked = self._pending.shape[:-1]
-        if f.shape != asked:
+        shape = self._pending.shape[:-1]
+        if f.shape != shape:
             more = f"; {FOR_RESIDUALS}" if f.ndim > 1 else ""
-            raise ValueError(f"tell needs values of shape {asked}, one for each point asked for, got {f.shape}{more}")
+            raise ValueError(f"tell needs values of shape {shape}, one for each point asked for, got {f.shape}{more}")
         f = np.where(f == -np.inf, np.nan, f.astype(float))
         if self.judge.n_constraints:
             f = self.scored(self._pending, np.column_stack([f, self._told(constr, len(f))]))
         elif constr is not None:
             raise ValueError("constr needs the constraints to be known: Optimizer(bounds, constraints=...)")
-        failed = np.isnan(f)
+        failed, asked = np.isnan(f), self._pending
+        self.take(f)
         if failed.any():
             for kinds, count in zip(self.failure_kinds, np.atleast_1d(failed.sum(axis=-1)).tolist(), strict=True):
                 kinds[NAN] += count
-            points = self.space.rows(self._pending.reshape(-1, len(self.lower)))
+            points = self.space.rows(asked.reshape(-1, len(self.lower)))
             for point in points[failed.reshape(-1)]:
                 self._log.add(point, Failed(NAN))
-        self.take(f)
         self._recorder.record(self)
 
     def _told(self, constr: Any, m: int) -> Floats:

@@ -134,7 +134,6 @@ class Particles:
         state.swarm = after
         state.nfev += not answer.recalled
         state.n_recalled += answer.recalled
-        state.n_failed = state.n_failed + bool(np.isnan(value))
         if self._n_told == self._n_first:
             state.swarm = state.judge.tolerant(after, state.method)
         state.improve(x[None], np.array([np.nan if again is not None else value]))

@@ -17,8 +17,7 @@ from paoswarm.core.arrays import Floats
 from paoswarm.core.blas import ONE_THREAD
 from paoswarm.evaluate.caller import End
 from paoswarm.evaluate.engines import EngineDown
-from paoswarm.evaluate.known_points import KnownPoints
-from paoswarm.evaluate.queue import Answer, Batch, PointQueue
+from paoswarm.evaluate.queue import Answer, Batch, KnownPoints, PointQueue
 from paoswarm.run.beside import look_around, search_from
 from paoswarm.run.look_around import is_worth_it
 from paoswarm.run.particles import Particles

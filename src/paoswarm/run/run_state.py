@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import OptimizeResult
 
-from paoswarm._checks import has_nan, real_number
+from paoswarm._checks import real_number
 from paoswarm.core import order
 from paoswarm.core import swarm as swarms
 from paoswarm.core.arrays import Floats
@@ -45,9 +45,9 @@ class RunState:
     ----------
     swarm : Swarm or None
         None before the first values.
-    nit, nfev, n_recalled, n_failed : int or array
+    nit, nfev, n_recalled : int
         Generations; evaluations of every run that is still going; points that were not evaluated, because their values
-        were known; failed evaluations.
+        were known.
     failure_kinds : list of Counter
         How many points of each run have failed in which way.
     stale : int or array
@@ -86,7 +86,6 @@ class RunState:
             raise ValueError("walls='none' goes with plain bounds only: other variables end at theirs")
         self.swarm: Swarm | None = None
         self.nit = self.nfev = self.n_recalled = 0
-        self.n_failed: Any = np.zeros(self.batch, dtype=np.int64)
         self.failure_kinds: list[Counter[str]] = [Counter() for _ in seeds]
         self.stale: Any = np.zeros(self.batch, dtype=np.int64) if self.batch else 0
         self.moved: NDArray[np.bool_] | None = None
@@ -203,10 +202,10 @@ class RunState:
         assert self._first is not None
         return self._first.points(self.draw.generators, self.batch)
 
-    def propose(self, progress: float, draw: Draw | None = None) -> Proposal:
-        """The next move of the swarm; with chance of its own, one that it might make as well."""
+    def propose(self, progress: float) -> Proposal:
+        """The next move of the swarm."""
         assert self.swarm is not None
-        return moves.ask(self.method, self.swarm, draw or self.draw, progress)
+        return moves.ask(self.method, self.swarm, self.draw, progress)
 
     def told(self, swarm: Swarm, proposal: Proposal, values: Floats, evaluated: Any) -> Swarm:
         """A swarm after a move was evaluated, if it was."""
@@ -235,9 +234,6 @@ class RunState:
         self._pending = None
         self.moved = active
         self.nfev += m
-        if has_nan(f):
-            failed = np.isnan(f[..., :m])
-            self.n_failed = self.n_failed + failed.sum(axis=-1) * (1 if active is None else active)
         if before is not None:
             self._move_on(before, x, f, None if m == f.shape[-1] else np.arange(f.shape[-1]) < m, active)
 
@@ -320,7 +316,6 @@ class RunState:
         points[runs], values[runs] = x, f
         assert self.swarm is not None
         self._best = better_of(self.incumbent, best_of(self.swarm.snapped(points), values))
-        self.n_failed = self.n_failed + np.isnan(values).sum(axis=-1)
         self.n_recalled += recalled
         if not self.batch:  # otherwise the other runs go on
             self.nfev += measured - recalled
@@ -329,6 +324,11 @@ class RunState:
         """Count failed points: their kinds by row, and the run of each row."""
         for row, kind in failed.items():
             self.failure_kinds[runs[row]][kind] += 1
+
+    @property
+    def n_failed(self) -> NDArray[np.int64]:
+        """How many evaluations of each run have failed; a point that was recalled was not evaluated."""
+        return np.array([kinds.total() for kinds in self.failure_kinds]).reshape(self.batch)
 
     def scored(self, x: Floats, answers: Any) -> Any:
         """What points ``(m, d)`` are compared by: their values, or with constraints the score of each row."""

@@ -12,9 +12,7 @@ from paoswarm.engines.program import NotCompiled
 from paoswarm.evaluate.calls import to_fingerprint
 from paoswarm.evaluate.engines import EngineDown
 from paoswarm.evaluate.evaluator import Evaluator
-from paoswarm.evaluate.known_points import KnownPoints
-from paoswarm.evaluate.queue import PointQueue, Queue
-from paoswarm.evaluate.recording import open_evaluator
+from paoswarm.evaluate.queue import KnownPoints, PointQueue, Queue
 from paoswarm.run.call import Call
 from paoswarm.run.compiled_runs import solve_compiled
 from paoswarm.run.drive import drive, naming_the_best
@@ -54,7 +52,7 @@ def solve(call: Call) -> ManyResult:
     n_details = template.judge.n_constraints
     with (
         journal or nullcontext(),
-        open_evaluator(call.objective, journal, call.options, space=call.space, n_details=n_details) as evaluate,
+        Evaluator(call.objective, call.options, journal, space=call.space, n_details=n_details) as evaluate,
         ProgressBar(call.progress) as bar,
     ):
         evaluate.count = bar.count if call.progress else None
@@ -68,7 +66,7 @@ def solve(call: Call) -> ManyResult:
             limits=for_swarms,
             engine="numpy",
             seeds=call.seeds[: sum(len(one.x) for one in found)],
-            failures=evaluate.failures,
+            failures=evaluate.log.first,
             evaluations=evaluate.kept,
         )
         if call.polish:
@@ -107,7 +105,7 @@ def _run_all(
     runs, n_each = call.n_runs, template.expected_evaluations(limits)
     n_together = runs
     # A callback sees all runs; evaluations elsewhere or a common clock matter more than the cache.
-    if call.takes_batches and call.notify is None and not evaluate.is_parallel and limits.time_limit is None:
+    if call.takes_batches and call.notify is None and not evaluate.caller.is_parallel and limits.time_limit is None:
         n_together = max(1, _BLOCK // call.elements)
     bar.expect(None if n_each is None else runs * n_each)
     groups: list[Group] = []

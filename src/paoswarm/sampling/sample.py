@@ -20,7 +20,6 @@ from paoswarm.evaluate.call_options import CallOptions, Workers
 from paoswarm.evaluate.calls import RAISED, Objective
 from paoswarm.evaluate.engines import EngineDown
 from paoswarm.evaluate.evaluator import Evaluator
-from paoswarm.evaluate.recording import open_evaluator
 from paoswarm.sampling.adapt import Frozen, NothingFound, adapt
 from paoswarm.sampling.assemble_posterior import LEAST, draw_posterior, interrupted_posterior
 from paoswarm.sampling.posterior import Posterior
@@ -164,7 +163,7 @@ def sample(
     source = generator(rng)
     with (
         journal or nullcontext(),
-        open_evaluator(traced or fun, journal, calling, minus_inf_fails=False) as evaluate,
+        Evaluator(traced or fun, calling, journal, minus_inf_fails=False) as evaluate,
         ProgressBar(progress, budget) as bar,
     ):
         count = bar.count if progress else None
@@ -228,7 +227,7 @@ class BatchLikelihood:
         self._is_first = False
         values, end = self._evaluate.until(None, x[:n])
         if end is None and len(x) > n:
-            if self._evaluate.kinds[RAISED] == n:
+            if self._evaluate.log.kinds[RAISED] == n:
                 raise NothingFound(f"log_likelihood raised an exception at all of the first {n} draws")
             rest, end = self._evaluate.until(None, x[n:])
             values = np.concatenate([values, rest])
@@ -248,7 +247,7 @@ class BatchLikelihood:
 
     def explained(self, error: ValueError) -> ValueError:
         """The error with where and how the likelihood failed first, if it did."""
-        return ValueError(f"{error}; {self._evaluate.first_failure()}" if self._evaluate.failures else str(error))
+        return ValueError(f"{error}; {self._evaluate.first_failure()}" if self._evaluate.log.first else str(error))
 
     def warn(self) -> None:
         """Warn of points that failed."""

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from paoswarm._extras import need
 from paoswarm.core.arrays import Floats
@@ -77,7 +76,10 @@ def dataset(
     xarray = need("xarray", extra="xarray", user="to_xarray")
     along, m = next(iter(coords)), len(rows)
     columns = columns_of(space, rows, [*extra, *coords])
-    plain = {name: (along, _without_objects(np.broadcast_to(column, (m,)))) for name, column in columns.items()}
+    plain = {name: (along, np.broadcast_to(column, (m,))) for name, column in columns.items()}
+    for name, (_, column) in plain.items():
+        if all(isinstance(one, str) for one in column.tolist()):  # files can keep arrays of strings, but no objects
+            plain[name] = along, column.astype(str)
     return xarray.Dataset({**plain, **extra}, coords=coords, attrs=attrs)
 
 
@@ -91,8 +93,3 @@ def columns_of(space: Space | None, rows: Floats, taken: Iterable[str]) -> dict[
     if clash := [name for name in taken if name in columns]:
         raise ValueError(f"the table needs the column {clash[0]!r}; give that variable another name")
     return columns
-
-
-def _without_objects(column: NDArray[Any]) -> NDArray[Any]:
-    """Strings as an array of strings, which files can keep."""
-    return column.astype(str) if all(isinstance(one, str) for one in column.tolist()) else column

@@ -254,7 +254,7 @@ class Space:
         for i, one in enumerate(self.variables):
             for number in rows[:, i].tolist():
                 self._tell(what, i, one.checked, number)
-        return self.rows(self.keep(rows)) if not self.is_identity else rows
+        return self.rows(self.keep(rows))
 
     def _from_columns(self, what: str, given: Mapping[str, Any]) -> Floats:
         """Rows from values by name, each one value or several."""
@@ -274,7 +274,7 @@ class Space:
             lengths = {name: len(column) for name, column in zip(self.names, columns, strict=True)}
             raise ValueError(f"{what}: give one value for each name, or equally many for all; got {lengths}")
         rows = np.array([column * m if len(column) == 1 else column for column in columns], dtype=float).T
-        return self.rows(self.keep(rows)) if not self.is_identity else rows
+        return self.rows(self.keep(rows))
 
     def _tell(self, what: str, i: int, check: Callable[[Any], float], value: Any) -> float:
         """Check a value, and name its variable in the error."""

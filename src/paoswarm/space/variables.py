@@ -79,7 +79,17 @@ class _Range(Variable):
     high: float
 
     def __post_init__(self) -> None:
-        low, high = read_ends(self, self.low, self.high)
+        ends, given = (self.low, self.high), f"{type(self).__name__}({self.low!r}, {self.high!r})"
+        is_number = [isinstance(end, numbers.Real) and not isinstance(end, bool | np.bool_) for end in ends]
+        if not all(is_number) or not all(map(math.isfinite, ends)):
+            raise ValueError(f"{given}: give two finite ends, the lower one first")
+        if self.low > self.high:
+            raise ValueError(f"{given}: the lower end is above the upper one (reversed?)")
+        if self.low == self.high:
+            raise ValueError(f"{given}: both ends are equal; write {self.low!r} to fix it")
+        self._set(float(self.low), float(self.high))
+
+    def _set(self, low: float, high: float) -> None:
         object.__setattr__(self, "low", low)
         object.__setattr__(self, "high", high)
 
@@ -90,6 +100,12 @@ class _Range(Variable):
     def box(self) -> tuple[list[float], list[float]]:
         """The ends."""
         return [self.low], [self.high]
+
+    def checked(self, number: float) -> float:
+        """The number, if it lies between the ends."""
+        if not self.low <= number <= self.high:
+            raise ValueError(f"is {number!r}, outside ({self.low:g}, {self.high:g})")
+        return float(number)
 
     def _refuse_too_wide(self, instead: str) -> None:
         if self.high - self.low > WIDEST:
@@ -154,12 +170,6 @@ class Real(_Range):
         x = np.ascontiguousarray(number)
         (low,), (high,) = self.box
         return np.clip(np.log(x) if self.log else x, low, high)[:, None]
-
-    def checked(self, number: float) -> float:
-        """The number, if it lies between the ends."""
-        if not self.low <= number <= self.high:
-            raise ValueError(f"is {number!r}, outside ({self.low:g}, {self.high:g})")
-        return number
 
 
 @explains_arguments("ps.Periodic(low, high)", name=NAMED)
@@ -229,16 +239,17 @@ class Integer(_Range):
     is_whole = True
 
     def __post_init__(self) -> None:
-        low, high = (math.ceil(self.low), math.floor(self.high)) if _are_finite(self.low, self.high) else (0, 0)
-        read_ends(self, self.low, self.high)
+        given = self.low, self.high  # as floats they may have lost digits
+        super().__post_init__()
+        low, high = math.ceil(given[0]), math.floor(given[1])
+        self._set(*given)
         if low > high:
             raise ValueError(f"{self!r} contains no whole number")
         if low == high:
             raise ValueError(f"{self!r} contains only one whole number: write {low} to fix it")
         if max(-low, high) > _LARGEST_WHOLE:
             raise ValueError(f"{self!r}: whole numbers must lie between -2**50 and 2**50; use Real, and round it")
-        object.__setattr__(self, "low", low)
-        object.__setattr__(self, "high", high)
+        self._set(low, high)
 
     def __repr__(self) -> str:
         return f"Integer({self.low}, {self.high})"
@@ -268,26 +279,7 @@ class Integer(_Range):
         """The number, if it is whole and lies between the ends."""
         if not float(number).is_integer():
             raise ValueError(f"is {number!r}, not a whole number")
-        if not self.low <= number <= self.high:
-            raise ValueError(f"is {number:g}, outside ({self.low}, {self.high})")
-        return number
-
-
-def read_ends(what: Variable, low: Any, high: Any) -> tuple[float, float]:
-    """Both ends as floats; raise if they are not finite numbers in order."""
-    if not _are_finite(low, high):
-        raise ValueError(f"{type(what).__name__}({low!r}, {high!r}): give two finite ends, the lower one first")
-    if low > high:
-        raise ValueError(f"{type(what).__name__}({low!r}, {high!r}): the lower end is above the upper one (reversed?)")
-    if low == high:
-        raise ValueError(f"{type(what).__name__}({low!r}, {high!r}): both ends are equal; write {low!r} to fix it")
-    return float(low), float(high)
-
-
-def _are_finite(*ends: Any) -> bool:
-    return all(
-        isinstance(end, numbers.Real) and not isinstance(end, bool | np.bool_) and math.isfinite(end) for end in ends
-    )
+        return super().checked(int(number))
 
 
 @explains_arguments("ps.Choice([first, second, ...]), with one list of entries", name=NAMED)
@@ -323,51 +315,37 @@ class Choice(Variable):
             )
         found = tuple(entries)
         object.__setattr__(self, "entries", found)
+        object.__setattr__(self, "is_whole", len(found) == 2)  # one coordinate is enough, 0 or 1
+        object.__setattr__(self, "is_choice", len(found) > 2)  # a coordinate for each entry
         if len(found) < 2:
             raise ValueError(f"{self!r} has fewer than two entries: write the value itself to fix it")
-        try:
-            n_different = len(set(found))
-        except TypeError:
-            wrong = next(entry for entry in found if not _can_be_hashed(entry))
-            raise TypeError(f"Choice: the entry {wrong!r} cannot be hashed; give a name or a tuple instead") from None
-        if n_different < len(found):
-            twice = next(entry for i, entry in enumerate(found) if entry in found[:i])
-            raise ValueError(f"Choice: the entry {twice!r} is given twice (1, 1.0 and True are equal)")
+        seen: set[Any] = set()
+        for entry in found:
+            if not _can_be_hashed(entry):
+                raise TypeError(f"Choice: the entry {entry!r} cannot be hashed; give a name or a tuple instead")
+            if entry in seen:
+                raise ValueError(f"Choice: the entry {entry!r} is given twice (1, 1.0 and True are equal)")
+            seen.add(entry)
 
     def __repr__(self) -> str:
         return f"Choice({list(self.entries)!r})"
 
     @property
-    def is_binary(self) -> bool:
-        """Whether there are two entries, for which one coordinate is enough."""
-        return len(self.entries) == 2
-
-    @property
-    def is_whole(self) -> bool:  # type: ignore[override]
-        """A choice of two is a whole number, 0 or 1."""
-        return self.is_binary
-
-    @property
-    def is_choice(self) -> bool:  # type: ignore[override]
-        """More entries have a coordinate each."""
-        return not self.is_binary
-
-    @property
     def box(self) -> tuple[list[float], list[float]]:
         """One coordinate for each entry, or one for two entries."""
         n = len(self.entries)
-        return ([-0.5], [1.5]) if self.is_binary else ([0.0] * n, [1.0] * n)
+        return ([-0.5], [1.5]) if self.is_whole else ([0.0] * n, [1.0] * n)
 
     def decode(self, z: Floats) -> Floats:
         """The index of the largest coordinate."""
-        if self.is_binary:
+        if self.is_whole:
             return np.clip(np.floor(z[:, 0] + 0.5), 0, 1)
         return np.argmax(z, axis=1).astype(float)
 
     def encode(self, number: Floats) -> Floats:
         """The corner of the entry."""
         index = np.asarray(number)[:, None]
-        return index.astype(float) if self.is_binary else (np.arange(len(self.entries)) == index).astype(float)
+        return index.astype(float) if self.is_whole else (np.arange(len(self.entries)) == index).astype(float)
 
     def value(self, number: float) -> Any:
         """The entry."""

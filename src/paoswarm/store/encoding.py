@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from paoswarm._text import plain
 from paoswarm.core import attractors, noise
 from paoswarm.core.random import Seed
 from paoswarm.core.swarm import Swarm
@@ -220,15 +221,18 @@ def encode_seed(rng: Seed) -> Any:
             raise TypeError(
                 f"a store cannot keep this {type(rng.bit_generator).__name__} generator; pass an integer as rng"
             )
+        state = plain(state, array=np.ndarray.tolist, not_finite=float)
         # The designs of the first swarm draw from child generators, so the number of children counts.
-        return {"state": _plain(state), **_encode_sequence(seeds), "n_children_spawned": seeds.n_children_spawned}
+        return {"state": state, **_encode_sequence(seeds), "n_children_spawned": seeds.n_children_spawned}
     if isinstance(rng, np.random.SeedSequence) and rng.pool_size > _LARGEST_POOL:
         raise ValueError(f"a store cannot keep a SeedSequence with pool_size > {_LARGEST_POOL}")
     return _encode_sequence(rng if isinstance(rng, np.random.SeedSequence) else np.random.SeedSequence(rng))
 
 
 def _encode_sequence(seeds: np.random.SeedSequence) -> dict[str, Any]:
-    return {"entropy": _plain(seeds.entropy), "spawn_key": _plain(seeds.spawn_key), "pool_size": seeds.pool_size}
+    kept = {"entropy": seeds.entropy, "spawn_key": seeds.spawn_key, "pool_size": seeds.pool_size}
+    described: dict[str, Any] = plain(kept, array=np.ndarray.tolist, not_finite=float)
+    return described
 
 
 def decode_seed(kept: Any) -> np.random.SeedSequence | np.random.Generator:
@@ -250,12 +254,3 @@ def decode_seed(kept: Any) -> np.random.SeedSequence | np.random.Generator:
     except (AttributeError, LookupError, TypeError, ValueError, OverflowError, MemoryError) as error:
         raise ValueError(f"the seed cannot be used ({type(error).__name__}: {error})") from error
     return np.random.Generator(source)
-
-
-def _plain(thing: Any) -> Any:
-    """Return a value without NumPy's types."""
-    if isinstance(thing, Mapping):
-        return {key: _plain(value) for key, value in thing.items()}
-    if isinstance(thing, np.ndarray | tuple | list):
-        return [_plain(part) for part in thing]
-    return int(thing) if isinstance(thing, np.integer) else thing

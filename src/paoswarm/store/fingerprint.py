@@ -18,11 +18,11 @@ import sys
 import sysconfig
 import threading
 import zlib
-from collections.abc import Iterable, Iterator
-from functools import cache, cached_property, partial
+from collections.abc import Iterable
+from functools import cached_property, partial
 from hashlib import blake2b
 from itertools import islice
-from types import BuiltinFunctionType, CodeType, GeneratorType, ModuleType
+from types import BuiltinFunctionType, CellType, CodeType, GeneratorType, ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -48,6 +48,7 @@ _OUTSIDE = {
     *("read_bytes", "loadtxt", "genfromtxt", "fromfile", "memmap", "loadmat", "open_dataset", "read_csv", "read_excel"),
     *("read_hdf", "read_json", "read_parquet", "read_sql"),
 }
+_LIBRARIES = tuple(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib"))
 _DISPLAY = ("__repr__", "__str__", "__format__", "__reduce__", "__reduce_ex__", "__getstate__", "__setstate__")
 
 
@@ -134,9 +135,8 @@ class _Walk:
 
     def _begin_object(self, thing: Any) -> None:
         kind = type(thing)
-        if _is_program(thing):
-            self._doubt(f"{kind.__name__} starts a program, whose other files may change unseen")
-            for name, value in thing.fingerprint_parts().items():
+        if (parts := self._parts_of_program(thing)) is not None:
+            for name, value in parts.items():
                 self._add(name, value)
             return
         attributes = getattr(thing, "__dict__", None)
@@ -147,6 +147,15 @@ class _Walk:
                 self._add(f"{kind.__name__}.{name}", value)
         if not is_ours or len(kind.__mro__) > 2:  # contents of a list, slots, ...
             self._add(f"the {kind.__name__}", thing)
+
+    def _parts_of_program(self, thing: Any) -> dict[str, Any] | None:
+        """What the values of a function of ours depend on that starts a program; None for anything else."""
+        kind = type(thing)
+        if not (in_library(kind) and hasattr(kind, "fingerprint_parts")):
+            return None
+        self._doubt(f"{kind.__name__} starts a program, whose other files may change unseen")
+        parts: dict[str, Any] = thing.fingerprint_parts()
+        return parts
 
     def _own(self, owner: Any) -> None:
         bases = owner.__mro__ if inspect.isclass(owner) else (owner,)
@@ -200,7 +209,9 @@ class _Walk:
     def _visit_function(self, function: Any) -> None:
         name, code = function.__qualname__, function.__code__
         cells = zip(code.co_freevars, function.__closure__ or (), strict=True)
-        uses = {f"{variable} in {name}": _content(cell) for variable, cell in cells}
+        uses = {  # a variable that is not assigned yet has an empty cell
+            f"{variable} in {name}": None if cell == CellType() else cell.cell_contents for variable, cell in cells
+        }
         if not in_library(function):
             self._add(CODE + name, _bytecode(code, function.__doc__))
             defaults = function.__defaults__ or ()
@@ -288,9 +299,8 @@ class _Walk:
             return _hash("state", kind.__qualname__)
         if (inner := _wrapped(value)) is not None:
             return self._all("wrapped", (inner,))
-        if _is_program(value):
-            self._doubt(f"{kind.__name__} starts a program, whose other files may change unseen")
-            return self._pairs(kind.__name__, value.fingerprint_parts().items())
+        if (parts := self._parts_of_program(value)) is not None:
+            return self._pairs(kind.__name__, parts.items())
         self._own(kind)
         if in_library(kind):  # attributes of other people's objects may hold caches and addresses
             return _hash(kind.__qualname__, self._reduced(value))
@@ -341,11 +351,6 @@ def _hash(*parts: str | bytes) -> bytes:
     return found.digest()
 
 
-def _is_program(thing: Any) -> bool:
-    """Whether it is a function of ours that starts a program, and knows what its values depend on."""
-    return in_library(type(thing)) and hasattr(type(thing), "fingerprint_parts")
-
-
 def _wrapped(thing: Any) -> Any:
     """The function in a wrapper such as that of `functools.cache`, if there is one; runs no code of the user."""
     return inspect.getattr_static(thing, "__wrapped__", None)
@@ -367,28 +372,13 @@ def in_library(thing: Any) -> bool:
         file = getattr(sys.modules.get(module), "__file__", None) or ""
         if not file:  # typed in, or a part of Python that is written in C
             return module in sys.builtin_module_names and not inspect.isfunction(thing)
-    return file.startswith(_folders()) or "site-packages" in file or "dist-packages" in file
+    return file.startswith(_LIBRARIES) or "site-packages" in file or "dist-packages" in file
 
 
-@cache
-def _folders() -> tuple[str, ...]:
-    return tuple(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib"))
-
-
-def _content(cell: Any) -> Any:
-    """The value of a variable of a closure; None if it is not assigned yet."""
-    try:
-        return cell.cell_contents
-    except ValueError:
-        return None
-
-
-def _with_nested(code: CodeType) -> Iterator[CodeType]:
+def _with_nested(code: CodeType) -> list[CodeType]:
     """The code of a function and of the functions in it."""
-    yield code
-    for constant in code.co_consts:
-        if inspect.iscode(constant):
-            yield from _with_nested(constant)
+    inner = filter(inspect.iscode, code.co_consts)
+    return [code, *(one for part in inner for one in _with_nested(part))]
 
 
 def _bytecode(code: CodeType, doc: str | None = None) -> str:

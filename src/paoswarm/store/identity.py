@@ -59,21 +59,16 @@ def check_same(path: Path, recorded: RecordedRun, now: RecordedRun) -> None:
         )
 
 
-def changes_of_limits(recorded: dict[str, Any], now: dict[str, Any]) -> list[str]:
-    """Return sentences about limits that differ."""
+def what_differs(limits: dict[str, Any], limits_now: dict[str, Any], recorded_versions: dict[str, str]) -> list[str]:
+    """Return sentences about limits and versions that differ."""
     return [
-        f"{name} was {was!r} and is now {now.get(name)!r}, and schedules may depend on it"
-        for name, was in recorded.items()
-        if was != now.get(name) and name != "expected"
-    ]
-
-
-def changes_of_versions(recorded: dict[str, str], now: dict[str, str]) -> list[str]:
-    """Return sentences about versions that differ."""
-    return [
-        f"it was recorded with {name} {was}, and this is {name} {now.get(name)}"
-        for name, was in recorded.items()
-        if was != now.get(name)
+        f"{name} was {was!r} and is now {limits_now.get(name)!r}, and schedules may depend on it"
+        for name, was in limits.items()
+        if was != limits_now.get(name) and name != "expected"
+    ] + [
+        f"it was recorded with {name} {was}, and this is {name} {versions().get(name)}"
+        for name, was in recorded_versions.items()
+        if was != versions().get(name)
     ]
 
 
@@ -212,19 +207,19 @@ def _points_to_repeat(contents: Contents, best_is_highest: bool, count: int) -> 
 def _compare_values(path: Path, contents: Contents, numbers: list[int], measure: Measure, changes: list[str]) -> str:
     """Evaluate recorded points again and say what they gave; raise `OtherRun` if the function is another one."""
     x, recorded = contents.x[numbers], contents.f[numbers].tolist()
-    rounding = _Rounding(contents.f[contents.known & np.isfinite(contents.f)])
+    is_same = _rounding(contents.f[contents.known & np.isfinite(contents.f)])
     values = measure(x)
     doubtful = [
         row
         for row, (was, now) in enumerate(zip(recorded, values, strict=True))
-        if now is not None and not rounding.explains(was, now)
+        if now is not None and not is_same(was, now)
     ]
     if not doubtful:
         none_was = all(now is None for now in values)
         return "could not be evaluated again" if none_was else "gave the recorded values again"
     for row, again in zip(doubtful, measure(x[doubtful]), strict=True):
         now = values[row]
-        if again is not None and now is not None and rounding.explains(now, again):
+        if again is not None and now is not None and is_same(now, again):
             answer = now if isinstance(now, str) else f"returns {now!r}"
             reason = (
                 f"changed since then: {_name_some(changes)}" if changes else "a file that it reads may have changed"
@@ -244,19 +239,18 @@ def _name_some(changes: list[str]) -> str:
     return f"{shown} and {len(changes) - 5} more" if len(changes) > 5 else shown
 
 
-class _Rounding:
-    """Differences that rounding makes, judged by the recorded values."""
+def _rounding(recorded: Floats) -> Callable[[float | str, float | str], bool]:
+    """Whether two answers are equal up to rounding, judged by the recorded values; all failures are equal."""
+    with np.errstate(over="ignore"):
+        is_single = (recorded.astype(np.float32) == recorded).all() and not (recorded == np.round(recorded)).all()
+    relative = _SINGLE if is_single else _RELATIVE
+    absolute = relative * _ABSOLUTE * float(np.median(np.abs(recorded)))
 
-    def __init__(self, recorded: Floats) -> None:
-        with np.errstate(over="ignore"):
-            is_single = (recorded.astype(np.float32) == recorded).all() and not (recorded == np.round(recorded)).all()
-        self._relative = _SINGLE if is_single else _RELATIVE
-        self._absolute = self._relative * _ABSOLUTE * float(np.median(np.abs(recorded)))
-
-    def explains(self, one: float | str, other: float | str) -> bool:
-        """Whether two answers are equal up to rounding; all failures are equal."""
+    def explains(one: float | str, other: float | str) -> bool:
         if isinstance(one, str) or isinstance(other, str):
             return isinstance(one, str) and isinstance(other, str)
         if not (math.isfinite(one) and math.isfinite(other)):
             return one == other
-        return abs(one - other) <= self._relative * max(abs(one), abs(other)) + self._absolute
+        return abs(one - other) <= relative * max(abs(one), abs(other)) + absolute
+
+    return explains

@@ -28,7 +28,6 @@ import platform
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, NoReturn
 
@@ -42,11 +41,10 @@ from paoswarm.store.identity import (
     Measure,
     OtherRun,
     RecordedFunction,
-    changes_of_limits,
-    changes_of_versions,
     check_same,
     same_bits,
     versions,
+    what_differs,
 )
 from paoswarm.store.log import Log, Record, logger
 from paoswarm.store.records import encode_numbers
@@ -56,15 +54,6 @@ from paoswarm.store.store import Contents, RecordedRun, Store
 _ROWS = 100_000  # most points of one record, so that lines do not grow without limit
 
 
-class RecordedValues(NamedTuple):
-    """Recorded values of a batch of points; NaN where nothing is recorded."""
-
-    values: Floats
-    known: NDArray[np.bool_]
-    why: dict[int, str]  # reasons of failures, by row
-    details: Floats | None  # (m, k) numbers of constraints, or outputs, if there are any
-
-
 class Completion(NamedTuple):
     """An evaluation of an asynchronous run."""
 
@@ -72,7 +61,7 @@ class Completion(NamedTuple):
     asked: int  # how many points had been asked for when the value arrived
     value: float
     why: str | None  # reason of the failure, if it failed
-    details: tuple[float, ...] | None = None  # numbers of the constraints, or outputs, if there are any
+    details: Floats | None = None  # numbers of the constraints, or outputs, if there are any
 
 
 class Journal:
@@ -89,6 +78,10 @@ class Journal:
 
     Attributes
     ----------
+    path : Path
+        The file.
+    n_recalled : int
+        Recorded evaluations that were given out again.
     limits, limits_of_call : dict
         The limits that were recorded last, and those of this call.
     """
@@ -97,8 +90,9 @@ class Journal:
         self._function = None if fun is None else RecordedFunction(fun)
         self._is_trusted = store.trust or fun is None
         self._origin = store.origin
-        self._n_recalled = 0
+        self.n_recalled = 0
         self._log = Log(store.path, fsync=store.fsync == "always")
+        self.path = self._log.path
         try:
             self._load(run)
         except BaseException:
@@ -107,13 +101,10 @@ class Journal:
 
     def _load(self, run: RecordedRun) -> None:
         log, header = self._log, self._log.header
-        if header is None:
-            contents = Contents.empty()
-        else:
+        if header is not None:
             check_same(log.path, RecordedRun(**header["run"]), run)
-            contents = Contents.read(log.reader)
+        contents = self._contents = Contents.empty() if header is None else Contents.read(log.reader)
         log.recover()
-        self._contents = contents
         self._next = 0  # number of the next point, if points come in the order of their numbers
         self._numbers = np.zeros(0, dtype=np.int64)  # of the current batch of points
         self._missing = 0  # points of the current batch that are not recorded yet
@@ -124,9 +115,9 @@ class Journal:
         self._is_open = False  # whether this call has recorded that it writes
         self._saved_columns = 0  # of the history of states, in the file
         self._is_incomplete = False  # whether the latest state could not be written to its end
-        self._run, self._versions = run, versions()
+        self._run = run
         if header is None:
-            header = {"versions": self._versions, "run": run._asdict()}
+            header = {"versions": versions(), "run": run._asdict()}
             log.start(header)
             logger.info("%s: new run of %s", log.path, run.function)
         else:
@@ -138,11 +129,6 @@ class Journal:
         self.limits_of_call = run.limits
         if (self._is_trusted or not self.resumed) and not self._is_finished:
             self._record_opening()
-
-    @property
-    def path(self) -> Path:
-        """The file."""
-        return self._log.path
 
     @property
     def resumed(self) -> bool:
@@ -157,10 +143,8 @@ class Journal:
 
     def origin(self, total: int) -> str:
         """Return a sentence, after a space, about how many of all evaluations came from the file; empty if none."""
-        if not self._n_recalled:
-            return ""
-        share = f"All {total}" if self._n_recalled == total else f"{self._n_recalled} of {total}"
-        return f" {share} evaluations came from the store."
+        share = f"All {total}" if self.n_recalled == total else f"{self.n_recalled} of {total}"
+        return f" {share} evaluations came from the store." if self.n_recalled else ""
 
     def confirm(self, measure: Measure) -> None:
         """Check that the recorded values belong to the function; nothing is recorded before.
@@ -192,11 +176,14 @@ class Journal:
                 self.end("ERROR", describe_error(error).rstrip(": "), final=False)
         self._log.close()
 
-    def recall(self, x: Floats, numbers: NDArray[np.int64] | None = None) -> RecordedValues:
+    def recall(
+        self, x: Floats, numbers: NDArray[np.int64] | None = None
+    ) -> tuple[Floats, NDArray[np.bool_], dict[int, str], Floats | None]:
         """Return the recorded values of the next points ``(m, d)``; raise `OtherRun` if other points are recorded.
 
         Points come in the order of their numbers, unless ``numbers`` (m,) says which ones these are: the evaluations of
-        many runs are counted run by run.
+        many runs are counted run by run. Values are NaN where nothing is recorded. With them come which are recorded,
+        reasons of failures by row, and numbers of constraints or outputs ``(m, k)``, if there are any.
         """
         in_order = numbers is None
         if numbers is None:
@@ -218,8 +205,8 @@ class Journal:
             details[rows] = contents.details[numbers[rows]]
         failed = np.flatnonzero(known & np.isnan(values)).tolist()
         self._missing = len(x) - len(rows)
-        self._n_recalled += len(rows)
-        return RecordedValues(values, known, {row: contents.reason(int(numbers[row])) for row in failed}, details)
+        self.n_recalled += len(rows)
+        return values, known, {row: contents.reason(int(numbers[row])) for row in failed}, details
 
     def _is_recorded(self, numbers: NDArray[np.int64]) -> NDArray[np.bool_]:
         known = self._contents.known
@@ -235,11 +222,10 @@ class Journal:
             later = self._next + int(np.argmax(contents.known[self._next :]))
             return int(np.argmin(known)), later, "is missing"
         rows = np.flatnonzero(known)
-        same = same_bits(contents.x[numbers[rows]], x[rows]) if len(rows) else known
-        if same.all() or not len(rows):
+        other = rows[~same_bits(contents.x[numbers[rows]], x[rows])] if len(rows) else rows
+        if not len(other):
             return None
-        row = int(rows[np.argmin(same)])
-        return row, int(numbers[row]), f"was at x = {contents.x[numbers[row]]}"
+        return int(other[0]), int(numbers[other[0]]), f"was at x = {contents.x[numbers[other[0]]]}"
 
     def polish(self, number: int | None = None) -> None:
         """Mark the evaluations from here on as polishing; they are set aside if the run continues later.
@@ -256,15 +242,10 @@ class Journal:
         return bool(self._contents.known[self._next :].any()) and (start is None or start > self._next)
 
     @property
-    def n_numbers(self) -> int:
-        """Above all numbers of recorded evaluations."""
-        return len(self._contents.known)
-
-    @property
     def n_before_polishing(self) -> int:
-        """The same without polishing."""
+        """Above all numbers of recorded evaluations, without polishing."""
         start = self._recorded_polish_start
-        return self.n_numbers if start is None else start
+        return len(self._contents.known) if start is None else start
 
     def set_polishing_aside(self, number: int) -> bool:
         """Set recorded polishing aside if evaluation ``number`` is part of it; return whether it was."""
@@ -282,8 +263,7 @@ class Journal:
     ) -> None:
         """Record some rows of the last recalled batch; they are safe once this returns.
 
-        ``rows`` are row numbers in that batch. ``why`` holds the reasons of failures, by position in ``rows``, and
-        ``details`` (m, k) the numbers of constraints or the outputs, if there are any.
+        ``why`` holds the reasons of failures, by position in ``rows``.
         """
         for first in range(0, len(rows), _ROWS):
             part = slice(first, first + _ROWS)
@@ -319,24 +299,14 @@ class Journal:
                 logger.warning("%s: evaluation %d at x = %s %s", self.path, index[row], x[row], reason)
         self._log.append(record)
 
-    def count_recalled(self) -> None:
-        """Count an evaluation of an asynchronous run that was given out again."""
-        self._n_recalled += 1
-
     def completions(self) -> list[Completion]:
         """Return the recorded evaluations of an asynchronous run, in the order in which they arrived."""
-        contents = self._contents
-        return [
-            Completion(
-                i,
-                asked,
-                float(contents.f[i]),
-                contents.reason(i) if np.isnan(contents.f[i]) else None,
-                None if contents.details is None else tuple(contents.details[i].tolist()),
-            )
-            for i in contents.order.tolist()
-            if (asked := contents.asked.get(i)) is not None
-        ]
+        found, f, details = [], self._contents.f, self._contents.details
+        for i, asked in zip(self._contents.order.tolist(), self._contents.asked.tolist(), strict=True):
+            if asked >= 0:
+                why = self._contents.reason(i) if np.isnan(f[i]) else None
+                found.append(Completion(i, asked, float(f[i]), why, None if details is None else details[i]))
+        return found
 
     def go_on_after(self, asked: int) -> None:
         """Recall points in order again, after an asynchronous run or many runs, whose numbers are below ``asked``."""
@@ -344,29 +314,21 @@ class Journal:
 
     def check(self, number: int, x: Floats) -> bool:
         """Raise `OtherRun` if another point is recorded under this number; return whether polishing was set aside."""
-        contents = self._contents
-        if number >= len(contents.known) or not contents.known[number]:
-            return False
-        if same_bits(contents.x[number : number + 1], x[None])[0]:
+        self._numbers = np.array([number])
+        if (differs := self._difference(x[None], in_order=False)) is None:
             return False
         if not self.set_polishing_aside(number):
-            self._raise_other_run(number, x, f"was at x = {contents.x[number]}")
+            self._raise_other_run(number, x, differs[2])
         return True
 
-    def complete(
-        self,
-        number: int,
-        asked: int,
-        x: Floats,
-        value: float,
-        why: str | None,
-        details: Floats | None = None,
-        recalled: int = 0,
-    ) -> None:
+    def complete(self, found: Completion, x: Floats, recalled: int = 0) -> None:
         """Record an evaluation of an asynchronous run; it is safe once this returns."""
-        more: Record = {"asked": asked, **self._detailed(details)}
+        details = None if found.details is None else found.details[None]
+        more: Record = {"asked": found.asked, **self._detailed(details)}
         more |= {"recalled": recalled} if recalled else {}
-        self._record([number], x[None], np.array([value]), {} if why is None else {0: why}, more)
+        self._record(
+            [found.number], x[None], np.array([found.value]), {} if found.why is None else {0: found.why}, more
+        )
 
     def restore(self) -> Saved | None:
         """Return the latest recorded state; None if there is none. Raises `DamagedStore` if it makes no sense."""
@@ -424,8 +386,7 @@ class Journal:
     def _raise_other_run(self, number: int, x: Floats, what: str) -> NoReturn:
         changed = ["the recorded run continues where this one starts polishing"]
         if self._polish_start is None:
-            changed = changes_of_limits(self.limits, self.limits_of_call)
-            changed += changes_of_versions(self._recorded_versions, self._versions)
+            changed = what_differs(self.limits, self.limits_of_call, self._recorded_versions)
         old = f"Store({str(self.path)!r})"
         use = f"use x, f = {old}.read() and x0=(x[f < inf], f[f < inf])"
         if self._run.function == "fit":

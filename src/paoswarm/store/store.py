@@ -56,7 +56,7 @@ class Contents(NamedTuple):
     known: NDArray[np.bool_]  # which numbers are recorded; workers may finish out of order
     why: dict[int, str]  # reasons of failures, by number
     order: NDArray[np.int64]  # numbers in the order of recording
-    asked: dict[int, int]  # by number, how many points had been asked for by then; asynchronous runs only
+    asked: NDArray[np.int64]  # in this order, how many points had been asked for by then; -1 without generations
     events: list[Record]  # all other records
     times: Floats  # seconds since 1970, by number
     details: Floats | None = None  # by number, those of constraints, or the outputs of a fit; None if there are none
@@ -64,23 +64,23 @@ class Contents(NamedTuple):
     @classmethod
     def empty(cls) -> Contents:
         """Return the contents of a new file."""
-        return _Evaluations().contents([])
+        return Rows().contents([])
 
     @classmethod
     def read(cls, reader: Reader) -> Contents:
         """Read the records of a file, one at a time: there may be millions."""
-        evaluations = _Evaluations()
+        rows = Rows()
         events: list[Record] = []
         try:
             for record in reader.records():
                 if "f" in record:
-                    evaluations.add(record)
+                    rows.add(record)
                     continue
                 check_event(record)
                 events.append(record)
                 if "aside" in record:  # the polishing was set aside when the run continued
-                    evaluations.forget(record["aside"])
-            return evaluations.contents(events)
+                    rows.forget(record["aside"])
+            return rows.contents(events)
         except StoreError:
             raise
         except (TypeError, ValueError, OverflowError, MemoryError) as error:
@@ -98,66 +98,76 @@ class Contents(NamedTuple):
             known=self.known[:number],
             why={i: reason for i, reason in self.why.items() if i < number},
             order=self.order[self.order < number],
+            asked=self.asked[self.order < number],
             times=self.times[:number],
             details=None if self.details is None else self.details[:number],
         )
 
 
-class _Evaluations:
-    """The evaluations that were read so far, in the order of recording."""
+class Rows:
+    """Evaluations in the order of recording.
+
+    Attributes
+    ----------
+    number, asked, recalled, record : array of int
+        Number of each evaluation in the order of asking; how many points had been asked for by then (-1 with
+        generations), and how many of them were known; the record in which it was written.
+    time, f, x, details : array of float
+        Elements of all rows one after the other: points have ``d``, details ``k``.
+    why : dict
+        Reasons of failures, by number.
+    """
 
     def __init__(self) -> None:
-        self._index, self._f, self._t = array("q"), array("d"), array("d")
-        self._x, self._details = array("d"), array("d")
-        self._d = self._k = 0  # coordinates of a point; numbers of its constraints, or outputs
-        self._why: dict[int, str] = {}
-        self._asked: dict[int, int] = {}
+        self.number, self.asked, self.recalled, self.record = (array("q") for _ in range(4))
+        self.time, self.f, self.x, self.details = (array("d") for _ in range(4))
+        self.d = self.k = 0  # coordinates of a point; numbers of its constraints, or outputs
+        self.why: dict[int, str] = {}
+        self._n_records = 0
 
     def add(self, record: Record) -> None:
+        """Add the evaluations of a record; nothing changes if it makes no sense."""
         check_evaluations(record)
-        values, first = record["f"], record["i"]
-        numbers = first if isinstance(first, list) else range(first, first + len(values))
-        self._index.extend(numbers)
-        self._f += decode_numbers(values)
-        self._t += array("d", [record["t"]] * len(values))
-        self._d = self._d or len(record["x"][0])
-        if len(record["x"][0]) != self._d:
+        m, first = len(record["f"]), record["i"]
+        number = array("q", first if isinstance(first, list) else range(first, first + m))
+        f, x = decode_numbers(record["f"]), decode_numbers(list(chain.from_iterable(record["x"])))
+        more = record.get("c", record.get("y"))  # they lack where all points of a fit failed
+        d, k = len(record["x"][0]), len(more[0]) if more is not None else self.k
+        if self.d not in (0, d):
             raise ValueError("a point has another number of coordinates")
-        self._x += decode_numbers(list(chain.from_iterable(record["x"])))
-        self._add_details(record.get("c", record.get("y")), len(values), may_lack="c" not in record)
-        if "asked" in record:
-            self._asked |= dict.fromkeys(numbers, int(record["asked"]))
-        self._why |= {numbers[int(row)]: str(reason) for row, reason in record.get("why", {}).items()}
-
-    def _add_details(self, rows: Any, count: int, *, may_lack: bool) -> None:
-        """Add the numbers of constraints, or the outputs of a fit, which lack where all points failed."""
-        earlier = len(self._f) - count
-        if rows is None:
-            rows = [[None] * self._k] * count if may_lack else []
-        elif not self._k:
-            self._k = len(rows[0])
-            if may_lack:
-                self._details = array("d", [math.nan]) * (self._k * earlier)
-        self._details += decode_numbers(list(chain.from_iterable(rows)))
-        if len(self._details) != self._k * len(self._f):
+        if self.k not in (0, k) or ("c" in record and self.k == 0 and self.f):
             raise ValueError("the numbers of constraints or outputs differ")
+        missing = (0 if self.k else k * len(self.f)) + (k * m if more is None else 0)
+        details = array("d", [math.nan]) * missing + decode_numbers(list(chain.from_iterable(more or [])))
+        check_size(1 + max(number), d, len(self.f) + m)
+        self.d, self.k = d, k
+        self.number += number
+        self.asked += array("q", [record.get("asked", -1)]) * m
+        self.recalled += array("q", [record.get("recalled", 0)]) * m
+        self.record += array("q", [self._n_records]) * m
+        self.time += array("d", [record["t"]]) * m
+        self.f += f
+        self.x += x
+        self.details += details
+        self.why |= {number[int(row)]: str(reason) for row, reason in record.get("why", {}).items()}
+        self._n_records += 1
 
-    def forget(self, first: int) -> None:
-        """Leave out the evaluations from a number on."""
-        rows = np.flatnonzero(np.asarray(self._index) < first)
-
-        def kept(numbers: array[Any], width: int = 1) -> array[Any]:
-            rest = np.reshape(numbers, (-1, max(1, width)))[rows] if numbers else np.empty(0)
-            return array(numbers.typecode, rest.tobytes())
-
-        self._x, self._details = kept(self._x, self._d), kept(self._details, self._k)
-        self._f, self._t, self._index = kept(self._f), kept(self._t), kept(self._index)
-        self._why = {i: reason for i, reason in self._why.items() if i < first}
+    def forget(self, first: int) -> NDArray[np.int64]:
+        """Leave out the evaluations from a number on; return which rows are kept."""
+        rows = np.flatnonzero(np.array(self.number) < first)
+        for name in ("number", "asked", "recalled", "record", "time", "f", "x", "details"):
+            whole = getattr(self, name)
+            width = {"x": self.d, "details": self.k}.get(name, 1)
+            kept = np.reshape(whole, (-1, max(1, width)))[rows] if whole else np.empty(0)
+            setattr(self, name, array(whole.typecode, kept.tobytes()))
+        self.why = {number: reason for number, reason in self.why.items() if number < first}
+        return rows
 
     def contents(self, events: list[Record]) -> Contents:
-        order = np.array(self._index, dtype=np.int64)
+        """All of them by number."""
+        order = np.array(self.number, dtype=np.int64)
         m, n = len(order), 1 + int(order.max(initial=-1))
-        check_size(n, self._d, m)
+        check_size(n, self.d, m)
 
         def by_number(numbers: array[float], *shape: int) -> Floats:
             found = np.full((n, *shape), np.nan)
@@ -168,9 +178,10 @@ class _Evaluations:
         known[order] = True
         if known.sum() != m:
             raise ValueError("an evaluation is recorded twice")
-        details = by_number(self._details, self._k) if self._k else None
-        points, values, times = by_number(self._x, self._d), by_number(self._f), by_number(self._t)
-        return Contents(points, values, known, self._why, order, self._asked, events, times, details)
+        details = by_number(self.details, self.k) if self.k else None
+        points, values, times = by_number(self.x, self.d), by_number(self.f), by_number(self.time)
+        asked = np.array(self.asked, dtype=np.int64)
+        return Contents(points, values, known, self.why, order, asked, events, times, details)
 
 
 @dataclass(frozen=True)
