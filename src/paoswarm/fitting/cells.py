@@ -17,7 +17,7 @@ from paoswarm.core.arrays import Floats
 from paoswarm.fitting.cube import Cube
 from paoswarm.least_squares.descents import Descents, Request, Warm
 from paoswarm.least_squares.loss import Loss
-from paoswarm.least_squares.region import Region
+from paoswarm.least_squares.trust_region import Region
 from paoswarm.methods.agreement import Agreement
 
 _LEAST = 2  # searches that must have ended in a cell that is not the best

@@ -19,7 +19,7 @@ from paoswarm.fitting.comparison import Comparison, Curve, Simulation
 from paoswarm.fitting.cube import Cube
 from paoswarm.fitting.fit_constraints import Excess, read_fit_constraints, regions
 from paoswarm.least_squares.loss import Scaled
-from paoswarm.least_squares.region import Region
+from paoswarm.least_squares.trust_region import Region
 from paoswarm.run.callback import Notify, read_callback
 from paoswarm.run.read_space import read_space
 from paoswarm.run.stopping import Limits

@@ -11,7 +11,7 @@ import numpy as np
 from paoswarm.core.arrays import Floats
 from paoswarm.evaluate.constraints import ConstraintSet
 from paoswarm.fitting.cube import Cube
-from paoswarm.least_squares.region import Region
+from paoswarm.least_squares.trust_region import Region
 from paoswarm.run.read_problem import trial_constraints
 from paoswarm.space.space import Space
 

@@ -30,7 +30,7 @@ from paoswarm.fitting.comparison import Comparison
 from paoswarm.fitting.cube import Cube
 from paoswarm.fitting.read_fit import FittedVariables
 from paoswarm.least_squares.loss import Loss
-from paoswarm.least_squares.region import Region
+from paoswarm.least_squares.trust_region import Region
 from paoswarm.sampling.prior import UniformBox
 
 

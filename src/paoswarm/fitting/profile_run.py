@@ -19,7 +19,7 @@ from paoswarm.least_squares.descent import Precision
 from paoswarm.least_squares.descents import Descents, Warm
 from paoswarm.least_squares.pool import Pool
 from paoswarm.least_squares.profile_walk import Optimum, Walk
-from paoswarm.least_squares.region import Region
+from paoswarm.least_squares.trust_region import Region
 from paoswarm.run.run import Ends, Steered, Steps, StopAll, status_of
 from paoswarm.run.stopping import Limits, Rule, Status
 

@@ -26,8 +26,7 @@ import numpy as np
 
 from paoswarm.core.arrays import Floats
 from paoswarm.least_squares.loss import Loss
-from paoswarm.least_squares.pool import Pool
-from paoswarm.least_squares.slope import updated
+from paoswarm.least_squares.pool import Pool, updated
 from paoswarm.least_squares.trust_region import Linear
 
 # Lengths are in widths of the box. The radius, the shares of a good and a poor step and the threshold of what is known

@@ -31,8 +31,8 @@ from paoswarm.least_squares.ends import End, Ends
 from paoswarm.least_squares.finish import Finish
 from paoswarm.least_squares.loss import Loss
 from paoswarm.least_squares.pool import Pool
-from paoswarm.least_squares.region import Region
 from paoswarm.least_squares.scout import Scout
+from paoswarm.least_squares.trust_region import Region
 from paoswarm.methods.agreement import Agreement
 
 _BEST_OF = 2  # points at the start of a search: with eight, more searches begin on plateaus and in wrong basins

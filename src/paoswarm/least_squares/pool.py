@@ -6,8 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paoswarm.core.arrays import Floats
-from paoswarm.least_squares.region import Region
-from paoswarm.least_squares.trust_region import Linear
+from paoswarm.least_squares.trust_region import Linear, Region
 
 _SAME = 1e-6  # widths: nearer points say nothing about slopes, only about noise
 
@@ -15,12 +14,7 @@ _SAME = 1e-6  # widths: nearer points say nothing about slopes, only about noise
 class Pool:
     """Points of the unit cube with vectors of outputs and values.
 
-    Parameters
-    ----------
-    is_round : array of bool (n,)
-        Which axes are circles: 0 and 1 are the same there.
-    region : Region or None
-        Where points may be; None: everywhere.
+    Axes ``is_round`` are circles: 0 and 1 are the same there. Points may be in the region; None: everywhere.
     """
 
     def __init__(self, is_round: NDArray[np.bool_], region: Region | None = None) -> None:
@@ -81,3 +75,11 @@ class Pool:
         if len(found) > most:
             found = found[np.argsort(far[found], kind="stable")[:most]]
         return found, apart[found]
+
+
+def updated(slope: Floats, doubt: Floats, step: Floats, change: Floats, floor: float) -> tuple[Floats, Floats]:
+    """The slope ``(m, n)`` and K after outputs changed so much over a step (F4); ``floor`` is the length e."""
+    along = doubt @ step
+    far = float(step @ step)
+    variance = float(step @ along) + far * far / 4 + floor**4
+    return slope + np.outer(change - slope @ step, along / variance), doubt - np.outer(along, along / variance)

@@ -29,8 +29,7 @@ from numpy.typing import NDArray
 
 from paoswarm.core.arrays import Floats
 from paoswarm.least_squares.loss import Loss
-from paoswarm.least_squares.pool import Pool
-from paoswarm.least_squares.slope import updated
+from paoswarm.least_squares.pool import Pool, updated
 from paoswarm.least_squares.trust_region import Linear, bounded_step
 
 _KNOTS = 4  # from the minimum to the end of an interval
