@@ -14,8 +14,7 @@ from paoswarm.core.random import Seed, check_seed
 from paoswarm.evaluate.call_options import CallOptions, Workers
 from paoswarm.evaluate.calls import Objective, to_fingerprint, with_arguments
 from paoswarm.evaluate.constraints import without_functions
-from paoswarm.fitting.beliefs import Beliefs
-from paoswarm.fitting.comparison import Comparison, Curve, Simulation
+from paoswarm.fitting.comparison import Beliefs, Comparison, Curve, Simulation
 from paoswarm.fitting.cube import Cube
 from paoswarm.fitting.fit_constraints import Excess, read_fit_constraints, regions
 from paoswarm.least_squares.loss import Scaled

@@ -1,19 +1,161 @@
-"""A fit as a run: the searches say which points they want, and are told what was simulated there."""
+"""A fit as a run: searches side by side in every combination of whole numbers and choices, told what was simulated.
+
+Most fits have one cell. With more, each is searched until two searches have ended there, and the best one until its
+searches agree. So the claim of a fit is that of its best cell.
+"""
 
 from __future__ import annotations
 
 import math
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from paoswarm.core.arrays import Floats
 from paoswarm.evaluate.engines import EngineDown
 from paoswarm.evaluate.queue import Answer, Batch
-from paoswarm.fitting.cells import CellRequest, Cells
+from paoswarm.fitting.cube import Cube
+from paoswarm.least_squares.descents import Descents, Request, Warm
+from paoswarm.least_squares.loss import Loss
+from paoswarm.least_squares.trust_region import Region
+from paoswarm.methods.agreement import Agreement
 from paoswarm.run.run import Ends, NoFiniteValue, Steered, Steps, StopAll, status_of
 from paoswarm.run.stopping import Limits, Rule, Status
+
+_LEAST = 2  # searches that must have ended in a cell that is not the best
+
+
+class CellRequest(NamedTuple):
+    """A point to simulate."""
+
+    cell: int
+    request: Request
+
+
+class Cells:
+    """Searches in all cells of a cube.
+
+    A simulation gives ``n_numbers``, None until one has. ``loss_of`` and ``series_of`` say what is minimised, and which
+    rows of the data have an order, for so many numbers. Searches start at points and their cells first, ``starts``;
+    ``known`` are points, cells and outputs of earlier simulations. With ``warm`` each cell that has known points is
+    searched from the best one, and no more.
+    """
+
+    def __init__(
+        self,
+        cube: Cube,
+        loss_of: Callable[[int], Loss],
+        n_numbers: int | None,
+        series_of: Callable[[int], Sequence[NDArray[np.intp]]],
+        rng: np.random.Generator,
+        at_once: int = 1,
+        *,
+        starts: Sequence[tuple[Floats, int]] = (),
+        known: Sequence[tuple[Floats, int, Floats]] = (),
+        regions: Sequence[Region] | None = None,
+        warm: Warm | None = None,
+    ) -> None:
+        self.cube, self.at_once = cube, at_once
+        self._loss_of, self._series_of, self._n_numbers = loss_of, series_of, n_numbers
+        count = len(cube.cells)
+        self.all = [
+            Descents(
+                loss_of(n_numbers or 0),
+                cube.is_round,
+                own,
+                at_once,
+                starts=[point for point, cell in starts if cell == c],
+                known=[(point, outputs) for point, cell, outputs in known if cell == c],
+                series=None if n_numbers is None else series_of(n_numbers),
+                region=None if regions is None else regions[c],
+                warm=warm if warm is None or warm.cell == c else warm._replace(is_near=lambda *_: False),
+            )
+            for c, own in enumerate([rng] if count == 1 else rng.spawn(count))
+        ]
+        self._least = _LEAST if warm is None else 1
+        self._searched = [c for c, one in enumerate(self.all) if warm is None or math.isfinite(self._value_of(one))]
+        self._last = -1  # the cell that was asked last
+        self.is_finishing = False  # whether no search may begin
+
+    @property
+    def best_cell(self) -> int:
+        """The cell of the best point."""
+        return int(np.argmin([self._value_of(one) for one in self.all]))
+
+    @property
+    def best(self) -> Descents:
+        """The searches there."""
+        return self.all[self.best_cell]
+
+    @property
+    def value(self) -> float:
+        """The best value; infinite before the first simulation that does not fail."""
+        return self._value_of(self.best)
+
+    @property
+    def agreement(self) -> Agreement:
+        """How the searches of the best cell agree."""
+        return self.best.agreement
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether searches agree in the best cell, and enough have ended in the others."""
+        return self.best.is_settled and all(len(self.all[c].ends) >= self._least for c in self._searched)
+
+    @property
+    def n_to_finish(self) -> int:
+        """Simulations that measure the slope at the best point."""
+        return 2 * self.cube.n
+
+    def coordinates(self, request: CellRequest) -> Floats:
+        """Where a request is in the space."""
+        return self.cube.coordinates(request.request.point, request.cell)
+
+    def ask(self, room: int) -> list[CellRequest]:
+        """The next points, at most so many; none if others must be known first, or if it is done."""
+        if self.is_finishing or self.is_settled:
+            cell = self.best_cell
+            return [CellRequest(cell, request) for request in self.all[cell].ask(room)]
+        wanted: list[CellRequest] = []
+        for cell in self._in_turn():
+            if len(wanted) == room:
+                break
+            found = self.all[cell].ask(room - len(wanted))
+            self._last = cell if found else self._last
+            wanted += [CellRequest(cell, request) for request in found]
+        return wanted
+
+    def _in_turn(self) -> list[int]:
+        """The cells that are not done, from the one after the last that was asked; the best one at the end."""
+        count, best = len(self.all), self.best_cell
+        if count == 1:
+            return [0]
+        order = [(self._last + 1 + k) % count for k in range(count)]
+        open_ = [cell for cell in order if cell in self._searched and len(self.all[cell].ends) < self._least]
+        return open_ + [best] * (best not in open_)
+
+    def tell(self, request: CellRequest, outputs: Floats) -> None:
+        """Take the outputs at a point, empty if it failed."""
+        if self._n_numbers is None and len(outputs):
+            self._n_numbers = len(outputs)
+            for one in self.all:
+                one.loss = self._loss_of(len(outputs))
+        self.all[request.cell].tell(request.request, outputs)
+
+    def finish(self) -> None:
+        """Begin no more searches: measure the slope at the best point."""
+        self.is_finishing = True
+        self.best.finish()
+
+    @staticmethod
+    def _value_of(one: Descents) -> float:
+        values = one.pool.values
+        return float(values.min()) if len(values) else math.inf
+
 
 _MOST_FAILURES = 100  # first points that may all fail
 
@@ -21,25 +163,8 @@ _MOST_FAILURES = 100  # first points that may all fail
 class FitRun(Steered):
     """Take a fit to its end, round by round; or point by point, where values come in any order.
 
-    Parameters
-    ----------
-    searches : Cells
-    limits : Limits
-    observe : callable
-        Called with the run after every round.
-    is_asynchronous : bool
-        Whether each point is sent alone.
-    n_recorded : int
-        How many points a store has, without those that measure the slope at the end of an earlier call. Before these
-        are known, no limit begins the end.
-
-    Attributes
-    ----------
-    nit, nfev, n_failed : int
-        Rounds, simulations, and those of them that have failed.
-    best, counts : list
-        The best value after every round, and how many simulations there were.
-    failure_kinds : Counter
+    ``observe`` is called with the run after every round. A store has ``n_recorded`` points, without those that measure
+    the slope at the end of an earlier call; before these are known, no limit begins the end.
     """
 
     def __init__(
@@ -54,8 +179,8 @@ class FitRun(Steered):
         self.searches, self._observe, self._is_asynchronous = searches, observe, is_asynchronous
         self._n_recorded = n_recorded
         self.nit = self.nfev = self.n_failed = 0
-        self.best: list[float] = []
-        self.counts: list[int] = []
+        self.best: list[float] = []  # value after every round
+        self.counts: list[int] = []  # of simulations by then
         self.failure_kinds: Counter[str] = Counter()
         self._out: dict[int, CellRequest] = {}  # what is being simulated, by number of sending
         self._n_sent = 0

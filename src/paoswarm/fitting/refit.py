@@ -13,8 +13,7 @@ from paoswarm._checks import flag
 from paoswarm.core.arrays import Floats
 from paoswarm.core.random import check_seed
 from paoswarm.evaluate.call_options import CallOptions, Workers
-from paoswarm.fitting.beliefs import Beliefs
-from paoswarm.fitting.comparison import Comparison, Simulation
+from paoswarm.fitting.comparison import Beliefs, Comparison, Simulation
 from paoswarm.fitting.fit_call import FitCall, budget_of
 from paoswarm.fitting.solve_fit import solve_fit
 from paoswarm.least_squares.descent import Precision

@@ -29,7 +29,7 @@ from paoswarm.fitting.cube import Cube
 from paoswarm.fitting.describe import condition_of, of_bounds, of_condition, of_directions
 from paoswarm.fitting.fit_uncertainty import FitUncertainty, reach_of
 from paoswarm.fitting.read_fit import FittedVariables
-from paoswarm.least_squares.contradiction import CORRELATED, IMPROBABLE, Contradiction
+from paoswarm.least_squares.ends import CORRELATED, IMPROBABLE, Contradiction
 from paoswarm.least_squares.likelihoods import LogNormal, Poisson
 from paoswarm.least_squares.loss import Around, Loss
 from paoswarm.least_squares.trust_region import Linear, bounded_step

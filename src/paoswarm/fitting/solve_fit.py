@@ -10,10 +10,9 @@ from paoswarm.core.arrays import Floats
 from paoswarm.core.random import generator
 from paoswarm.evaluate.queue import PointQueue, Queue
 from paoswarm.evaluate.recording import open_evaluator
-from paoswarm.fitting.cells import Cells
 from paoswarm.fitting.fit_call import FitCall
 from paoswarm.fitting.fit_result import Fit, fit_so_far, make_fit
-from paoswarm.fitting.fit_run import FitRun
+from paoswarm.fitting.fit_run import Cells, FitRun
 from paoswarm.least_squares.descents import Warm
 from paoswarm.run.drive import drive
 from paoswarm.run.stopping import Status

@@ -6,13 +6,10 @@ Outputs :math:`k` with known noise contribute their deviance :math:`Q_k = \sum_i
 
 .. math:: f = N \exp \frac{\sum_k G_k + \sum_k Q_k}{N}, \qquad f = \sum_k Q_k \text{ if } N = 0           \tag{F2}
 
-It grows with minus twice the log likelihood, and it is the plain sum of squares for one output with normal noise of
-unknown size. Because :math:`\partial G_k / \partial \rho_i = 1` at fixed :math:`\sigma_k`, residuals times
-:math:`\sqrt{f / N}` have a sum of squares that changes like :math:`f`: that is all that Gauss-Newton steps need.
-
-Beside known noise or beliefs, whose deviances have no bounds, :math:`f` follows its tangent in this sum from where it
-is :math:`e^3` times that of a constant. Else it would be infinite in most of a box, and steps would promise more than
-the whole value.
+Because :math:`\partial G_k / \partial \rho_i = 1` at fixed :math:`\sigma_k`, residuals times :math:`\sqrt{f / N}` have
+a sum of squares that changes like :math:`f`. Beside known noise or beliefs, whose deviances have no bounds, :math:`f`
+follows its tangent in this sum from where it is :math:`e^3` times that of a constant. Else it would be infinite in most
+of a box, and steps would promise more than the whole value.
 
 An output that is `Scaled` is :math:`a \mu + b` with unknown :math:`a, b`. They are solved for at every point, and the
 slope of the residuals is taken with its part along their columns removed (Kaufman 1975).
@@ -109,19 +106,9 @@ class Around(NamedTuple):
 class Loss:
     """The value of vectors of outputs.
 
-    Parameters
-    ----------
-    data : array (m,)
-        NaN where there is no datum: outputs there do not count.
-    groups : sequence of Group
-        They cover all data. A law with a sigma for each datum has none where there is no datum.
-    n_beliefs : int
-        How many numbers follow the outputs in a vector: residuals of priors and penalties, with unit variance.
-
-    Attributes
-    ----------
-    groups : tuple of Group
-        Those that have data.
+    Data (m,) are NaN where outputs do not count. Groups cover all data; a law with a sigma for each datum has none
+    where there is no datum, and groups without data are set aside. After the outputs a vector has ``n_beliefs``
+    residuals of priors and penalties, with unit variance.
     """
 
     def __init__(self, data: Floats, groups: tuple[Group, ...], n_beliefs: int = 0) -> None:
@@ -154,10 +141,6 @@ class Loss:
     def value(self, y: Floats) -> float:
         """The value of a vector ``(m,)``; infinite where it makes no sense."""
         return self.around(y).value
-
-    def values(self, rows: Floats) -> Floats:
-        """The values of several."""
-        return np.array([self.value(y) for y in rows])
 
     def around(self, y: Floats) -> Around:
         """The value, and the residuals around a vector."""

@@ -8,14 +8,10 @@ of unknown :math:`i` and its signed root are
     f_i(v) = \min_{x_i = v} f(x), \qquad
     \tau_i(v) = \operatorname{sign}(v - \hat x_i) \sqrt{(f_i(v) - \hat f) / u}                           \tag{F10}
 
-An interval holds the values with :math:`|\tau_i| \le q`, where :math:`q` is the quantile of Student's (noise of unknown
-size) or the normal distribution (Bates and Watts 1988). For a linear model with normal noise it is :math:`q` standard
-errors; else it is as good as the likelihood, however an unknown is written.
-
-A walk goes from knot to knot in steps that should raise :math:`\tau` by a quarter of :math:`q`. The others follow by a
-Gauss-Newton step, and the slope by (F4), in coordinates in which the covariance (F9) is the identity. What remains to
-be gained over the others is taken off the value; if it is too much, a step follows. A step that gains nothing shows
-that the slope is wrong: then it is measured by differences.
+A walk goes from knot to knot in steps that should raise :math:`\tau` by a quarter of the quantile at which an interval
+ends. The others follow by a Gauss-Newton step, and the slope by (F4), in coordinates in which the covariance (F9) is
+the identity. What remains to be gained over the others is taken off the value; if it is too much, a step follows. A
+step that gains nothing shows that the slope is wrong: then it is measured by differences.
 """
 
 from __future__ import annotations
@@ -46,9 +42,7 @@ _LOW = 0.005
 _DIFFERENCE = 0.1  # standard errors
 _SHARE = 0.1  # of the largest doubt: smaller ones are not worth a difference
 _TALL = 3.0  # times q: a landing that is so high was too far ahead
-_PATH = (
-    3  # knots through which the path of the others is extrapolated; with none structural profiles take thrice as long
-)
+_PATH = 3  # knots through which the others are extrapolated; without them structural profiles take thrice as long
 _WIDEST = 0.5  # widths: what counts as the standard error of what is not determined
 _TIED = 0.1  # standard deviations for 0.5 widths: what is not determined stays where it is
 _CURVED = 0.1  # the relative curvature at which noise matters
@@ -72,20 +66,8 @@ class Knot(NamedTuple):
 class Optimum:
     """The best point of a fit, with its scales: where profiles start.
 
-    Parameters
-    ----------
-    pool : Pool
-        The cube.
-    loss : Loss
-    point, outputs : array (n,), array (m,)
-    jacobian : array (m, n)
-        Slope of the outputs, in widths.
-    unit : float
-        The u of (F9).
-    is_measured : bool
-        Whether the slope was measured there.
-    noise : float
-        Standard deviation of the outputs' noise, relative to the residuals.
+    The slope ``jacobian`` (m, n) of the outputs is in widths; ``is_measured`` says whether it was measured at the
+    point. ``unit`` is the u of (F9), and ``noise`` the outputs' own one, relative to the residuals.
     """
 
     def __init__(
@@ -118,13 +100,7 @@ class Optimum:
 
 
 class Place:
-    """A point on the way, and what is known of the slope there.
-
-    Attributes
-    ----------
-    height : float
-        How far the loss is above its minimum, in units.
-    """
+    """A point on the way, what is known of the slope there, and the height of the loss above its minimum, in units."""
 
     def __init__(self, optimum: Optimum, point: Floats, outputs: Floats, slope: Floats, doubt: Floats) -> None:
         self.optimum, self.point, self.outputs = optimum, point, outputs
@@ -162,24 +138,10 @@ class Place:
 
 
 class Walk:
-    """From the best value of an unknown to one end of its interval.
+    """From the best value of an unknown, the axis, to a side (-1 or 1), as far as ``reach``, the end of its interval.
 
-    Parameters
-    ----------
-    optimum : Optimum
-    axis : int
-    side : int
-        -1 or 1.
-    reach : float
-        The q where the interval ends.
-
-    Attributes
-    ----------
-    knots : list of Knot
-        By distance.
-    state : str
-        Going, crossed (the end is known), at the bound (there is none), lost (the others could not be followed) or
-        failed (simulations do).
+    It has knots by distance, and a state: going, crossed (the end is known), at the bound (there is none), lost (the
+    others could not be followed) or failed (simulations do).
     """
 
     def __init__(self, optimum: Optimum, axis: int, side: int, reach: float) -> None:
@@ -216,7 +178,8 @@ class Walk:
                 here, low = there, knot
             else:
                 high = knot
-            if high is not None and (high.root - low.root <= _GAP * self.reach or self._is_steep(low, high)):
+            is_near = high is not None and high.distance - low.distance < _NEAR * high.distance
+            if high is not None and (high.root - low.root <= _GAP * self.reach or is_near):
                 self.state = CROSSED
             elif high is None and distance >= self.room:
                 self.state = AT_BOUND
@@ -234,11 +197,6 @@ class Walk:
         missing, rise = self.reach - knot.root, knot.root - low.root
         is_flat = missing * (knot.distance - low.distance) > _CLOSE * knot.distance * max(rise, 0.0)
         return missing > 0 and (is_flat or missing > _CLOSE * self.reach)
-
-    @staticmethod
-    def _is_steep(low: Knot, high: Knot) -> bool:
-        """Whether two knots are so near each other that it does not matter what is between."""
-        return high.distance - low.distance < _NEAR * high.distance
 
     def _ahead(self, here: Place, low: Knot) -> float:
         """The step that should raise tau by its share, with the others at their best."""
