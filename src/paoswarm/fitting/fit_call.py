@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,13 +14,13 @@ from paoswarm.core.arrays import Floats
 from paoswarm.core.random import Seed, check_seed
 from paoswarm.evaluate.call_options import CallOptions, Workers
 from paoswarm.evaluate.calls import Objective, to_fingerprint, with_arguments
-from paoswarm.evaluate.constraints import without_functions
+from paoswarm.evaluate.constraints import ConstraintSet, without_functions
 from paoswarm.fitting.comparison import Beliefs, Comparison, Curve, Simulation
 from paoswarm.fitting.cube import Cube
-from paoswarm.fitting.fit_constraints import Excess, read_fit_constraints, regions
 from paoswarm.least_squares.loss import Scaled
 from paoswarm.least_squares.trust_region import Region
 from paoswarm.run.callback import Notify, read_callback
+from paoswarm.run.read_problem import trial_constraints
 from paoswarm.run.read_space import read_space
 from paoswarm.run.stopping import Limits
 from paoswarm.space.space import Space
@@ -29,41 +30,68 @@ from paoswarm.store.store import RecordedRun, Store
 _BUDGET = 1000  # simulations for each unknown; the hardest of the benchmark's fits that are solved take 500
 
 
+_INSTEAD = "give penalty=, which returns residuals, or express one unknown by the others"
+
+
+@dataclass(frozen=True, eq=False)
+class Excess:
+    """How far constraints are beyond their limits at points of the cube."""
+
+    constraints: ConstraintSet
+    cube: Cube
+
+    def __call__(self, point: Floats, cell: int) -> Floats:
+        """Numbers ``(k,)``, none of which may be above zero; NaN where a function raises."""
+        numbers = self.constraints.at(self.cube.space.given(self.cube.row(point, cell)))
+        tol = self.constraints.tol
+        beyond = np.concatenate([self.constraints.lb - numbers - tol, numbers - self.constraints.ub - tol])
+        return beyond[self._is_finite]
+
+    def on_edge(self, region: Region, point: Floats) -> tuple[str, ...]:
+        """The names of those that hold with equality at a point."""
+        return tuple(name for name, is_on in zip(self.labels, region.is_on_edge(point), strict=True) if is_on)
+
+    def fields(self, point: Floats, cell: int) -> dict[str, Any]:
+        """What a result says about constraints at its point, with SciPy's names."""
+        numbers = self.constraints.at(self.cube.space.given(self.cube.row(point, cell)))
+        excess = self.constraints.excess(numbers)
+        return {
+            "feasible": True,
+            "constr": self.constraints.split(numbers),
+            "constr_violation": self.constraints.split(excess),
+            "maxcv": float(excess.max()),
+            "n_infeasible": 0,  # such points are not simulated
+        }
+
+    @property
+    def _is_finite(self) -> Any:
+        return np.isfinite(np.concatenate([self.constraints.lb, self.constraints.ub]))
+
+    @property
+    def labels(self) -> list[str]:
+        """The names of the numbers."""
+        return [label for label, used in zip(self.constraints.labels * 2, self._is_finite, strict=True) if used]
+
+
 @dataclass(frozen=True)
 class FitCall:
-    """What a user has asked for, checked.
+    """What a user has asked for, checked."""
 
-    Attributes
-    ----------
-    objective : Simulation
-        As evaluators call it.
-    excess, regions : Excess or None, list of Region
-        What constraints say, and where points may be in each cell of the cube.
-    starts : list of (array (n,), int)
-        Points of the cube, and their cells, where searches start first.
-    known : list of (array (n,), int, array (m,))
-        Points that were simulated before, their cells and outputs.
-    at_once : int
-        How many points are simulated side by side.
-    seed : object
-        That of the call for the description in its store.
-    """
-
-    objective: Simulation
-    excess: Excess | None
-    regions: list[Region]
+    objective: Simulation  # as evaluators call it
+    excess: Excess | None  # what constraints say
+    regions: list[Region]  # where points may be in each cell of the cube
     space: Space
     cube: Cube
     comparison: Comparison
     limits: Limits
-    starts: list[tuple[Floats, int]]
-    known: list[tuple[Floats, int, Floats]]
+    starts: list[tuple[Floats, int]]  # points of the cube, and their cells, where searches start first
+    known: list[tuple[Floats, int, Floats]]  # points that were simulated before, their cells and outputs
     options: CallOptions
     notify: Notify | None
     progress: bool
     rng: Any
-    seed: Any
-    at_once: int
+    seed: Any  # for the description in the store
+    at_once: int  # how many points are simulated side by side
     store: Store | None
     given: dict[str, Any]
 
@@ -217,3 +245,31 @@ def _plain(given: Any) -> Any:
         return given
     array = rounded(np.asarray(unmasked(given)))
     return given if array.ndim == 0 or array.dtype.kind not in "fiub" else array
+
+
+def read_fit_constraints(given: Any, space: Space) -> ConstraintSet | None:
+    """The constraints of a fit, checked; None if there are none."""
+    constraints = trial_constraints(given, space)
+    if constraints is None:
+        return None
+    if constraints.n_returned:
+        raise ValueError(f"ps.Returned is for minimize; in a fit, for limits of what is simulated, {_INSTEAD}")
+    if constraints.is_equality.any():
+        label = constraints.labels[int(np.argmax(constraints.is_equality))]
+        raise ValueError(f"{label} is an equality, and a fit takes only inequalities: {_INSTEAD}")
+    return constraints
+
+
+def regions(excess: Excess | None, cube: Cube) -> list[Region]:
+    """Where points may be, cell by cell; cells without such a point are left out of the cube."""
+    if excess is None:
+        return [Region(None, cube.n) for _ in cube.cells]
+    found = [Region(partial(excess, cell=c), cube.n) for c in range(len(cube.cells))]
+    is_open = np.array([not one.is_empty for one in found])
+    if not is_open.any():
+        names = ", ".join(dict.fromkeys(excess.labels))
+        raise ValueError(f"no point of the space was found that satisfies the constraints ({names})")
+    if is_open.all():
+        return found
+    cube.cells = cube.cells[is_open]
+    return regions(excess, cube)

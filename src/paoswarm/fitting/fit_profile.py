@@ -354,14 +354,7 @@ def _beyond(run: ProfileRun, profile: FitProfile) -> list[str]:
 
 
 def profile_fit(
-    fit: Fit,
-    names: Any,
-    level: float,
-    *,
-    maxfev: float | None,
-    time_limit: float | None,
-    workers: Any,
-    progress: bool,
+    fit: Fit, names: Any, level: float, maxfev: float | None, time_limit: float | None, workers: Any, progress: bool
 ) -> FitProfile:
     """The profiles of a fit; see `Fit.profile`. Points that it simulates are added to those that the fit knows."""
     call, solution = fit._call, fit.solution

@@ -14,6 +14,7 @@ divided by :math:`c`, rises by one, the value (F2) rises by :math:`u = c f / N`,
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -49,40 +50,18 @@ class Root(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """The best point of a fit, the outputs there, and their slope.
-
-    Attributes
-    ----------
-    cube : Cube
-    comparison : Comparison
-    point : array (n,)
-        In the unit cube.
-    cell : int
-    outputs : array (m,)
-    jacobian : array (m, n)
-        Slope of the outputs, in widths.
-    is_measured : bool
-        Whether the slope was measured at the point itself.
-    noise : float
-        Standard deviation of the simulator's own noise, relative to the residuals; zero if it does no harm.
-    counts : tuple of int
-        Simulations, and those of them that have failed.
-    edge : array (a, n)
-        Slopes of the constraints that hold with equality.
-    edge_names : tuple of str
-        Their names.
-    """
+    """The best point of a fit, the outputs there, and their slope."""
 
     cube: Cube
     comparison: Comparison
-    point: Floats
+    point: Floats  # (n,), in the unit cube
     cell: int
-    outputs: Floats
-    jacobian: Floats
-    is_measured: bool
-    noise: float
-    counts: tuple[int, int]
-    edge: Floats
+    outputs: Floats  # (m,)
+    jacobian: Floats  # (m, n), slope of the outputs, in widths
+    is_measured: bool  # whether the slope was measured at the point itself
+    noise: float  # standard deviation of the simulator's own noise, relative to the residuals; zero if it does no harm
+    counts: tuple[int, int]  # simulations, and those of them that have failed
+    edge: Floats  # (a, n), slopes of the constraints that hold with equality
     edge_names: tuple[str, ...]
 
     @cached_property
@@ -233,6 +212,47 @@ class Solution:
             return "chi-square" if self.loss.is_chi_square else "deviance"
         is_plain = len(groups) == 1 and type(groups[0].law).__name__ == "Normal" and not self.loss.n_beliefs
         return "sum of squares" if is_plain else "value"
+
+    @property
+    def sigma(self) -> dict[str, float]:
+        """Standard deviation of the noise by output, where it was estimated."""
+        pairs = zip(self.loss.groups, self.around.groups, strict=True)
+        found = {group.name: score.scored.sigma for group, score in pairs if group.law.estimates_sigma}
+        return {name: float(sigma[0]) * self.inflation for name, sigma in found.items()}
+
+    @property
+    def factors(self) -> dict[str, tuple[float, float]]:
+        """Scale and offset of outputs that are `Scaled`."""
+        pairs = zip(self.loss.groups, self.around.groups, strict=True)
+        return {
+            group.name: (score.factor.a, score.factor.b)
+            for group, score in pairs
+            if group.has_scale or group.has_offset
+        }
+
+    @property
+    def chi_square(self) -> float:
+        """Sum of the deviances of all data."""
+        return float(sum((score.scored.residuals**2).sum() for score in self.around.groups))
+
+    @property
+    def log_likelihood(self) -> float:
+        """Log likelihood of the data at the best point."""
+        return -0.5 * self.loss.minus_two_log_likelihood(self.outputs)
+
+    @property
+    def _n_estimated(self) -> int:
+        return int(self.free.sum()) + self.loss.n_factors + self.loss.n_sigmas
+
+    @property
+    def aic(self) -> float:
+        """Akaike's information criterion: smaller is better among models of the same data."""
+        return 2 * self._n_estimated - 2 * self.log_likelihood
+
+    @property
+    def bic(self) -> float:
+        """The Bayesian information criterion of Schwarz."""
+        return self._n_estimated * math.log(self.loss.n_data) - 2 * self.log_likelihood
 
     def deviations(self) -> Floats:
         """The standard deviation ``(m,)`` of a datum around each prediction; NaN where it is not known."""
