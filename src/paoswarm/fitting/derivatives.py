@@ -22,9 +22,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from paoswarm._checks import positive_number, whole_number
 from paoswarm.core.arrays import Floats
 from paoswarm.core.blas import on_one_thread
-from paoswarm.fitting.read_fit import FitFunction, FittedVariables, Meaning
+from paoswarm.evaluate.evaluator import Evaluator
+from paoswarm.fitting.cube import FittedVariables
 from paoswarm.run.read_input import Box
 
 STEP = 0.5  # standard errors
@@ -47,6 +49,67 @@ _MOST_HALVINGS = 6
 _AGREE = 0.03  # in units of M, which is about one
 ROUGH = 0.1  # the same: more than this is no smooth function
 _LONGER, _SHORTER = 100.0, 1e-3  # most that a step changes at once
+
+
+class Meaning(NamedTuple):
+    """What the value of the function means, which decides how far it rises one standard error from the minimum.
+
+    A negative log likelihood rises by 1/2. A sum of squares rises by the variance of one datum; if that is not known,
+    it is estimated by the smallest sum of squares, divided by the degrees of freedom.
+    """
+
+    is_likelihood: bool
+    variance: float | None = None  # of one datum, if it is known
+    degrees_of_freedom: int | None = None  # None if no variance is estimated
+    n_data: int | None = None
+
+    @classmethod
+    def read(cls, is_likelihood: bool, n_data: Any, variance: Any, d: int) -> Meaning:
+        """What a user says about a function of ``d`` unknowns."""
+        variance = None if variance is None else positive_number("variance", variance)
+        if is_likelihood:
+            if n_data is not None or variance is not None:
+                raise ValueError("a negative log likelihood needs neither n_data nor variance: it holds both")
+            return cls(True)
+        if n_data is None:
+            if variance is None:
+                raise ValueError(
+                    "sum_of_squares needs n_data=, the number of squares in the sum, from which the variance of the "
+                    "data is estimated; or variance=, if it is known"
+                )
+            return cls(False, variance)
+        count = whole_number("n_data", n_data, 1)
+        if variance is not None:
+            return cls(False, variance, n_data=count)
+        if count <= d:
+            raise ValueError(f"{count} data cannot give the variance and {d} unknowns: give variance=, or more data")
+        return cls(False, degrees_of_freedom=count - d, n_data=count)
+
+    def rise(self, value: float) -> float:
+        """How far the function rises one standard error away from a minimum of this value."""
+        if self.degrees_of_freedom is not None:
+            return max(value, 0.0) / self.degrees_of_freedom
+        return 0.5 if self.variance is None else self.variance
+
+
+class FitFunction:
+    """Evaluates points of a fit and counts them."""
+
+    def __init__(self, evaluate: Evaluator) -> None:
+        self._evaluate = evaluate
+        self.n_evaluations = self.n_failed = 0
+
+    def __call__(self, points: Floats) -> Floats:
+        """Values at the rows of ``points``; NaN where it has failed."""
+        values = self._evaluate(points)
+        values = np.where(np.isfinite(values), values, np.nan)
+        self.n_evaluations += len(values)
+        self.n_failed += int(np.isnan(values).sum())
+        return values
+
+    def explain_failure(self, what: str) -> ValueError:
+        """The error for points that failed where none may fail."""
+        return ValueError(f"{what}; {self._evaluate.first_failure()}")
 
 
 class AxisScales(NamedTuple):
@@ -149,7 +212,7 @@ def _bend(fun: FitFunction, x: Floats, at: float, axes: NDArray[np.int64], h: Fl
 _NEAREST, _FARTHEST = 1e-4, 0.25  # rises of the points that are used, in units of that at one standard error
 
 
-def points_of_run(result: Any, value: float, variables: FittedVariables | None) -> tuple[Floats, Floats] | None:
+def points_of_run(result: Any, value: float, variables: FittedVariables) -> tuple[Floats, Floats] | None:
     """Coordinates ``(m, d)`` and values ``(m,)`` that a run has evaluated; None if they are not those of the fit.
 
     ``value`` is that of the fitted function at the result: the run may have minimised something else.
@@ -161,8 +224,6 @@ def points_of_run(result: Any, value: float, variables: FittedVariables | None) 
     is_same = np.isclose(value, float(result.fun), rtol=_SAME, atol=0.0)
     if not is_same or values.ndim != 1 or len(values) == 0:  # with constraints they are rows
         return None
-    if variables is None:
-        return rows, values
     is_fitted = variables.is_fitted
     has_held = (rows[:, ~is_fitted] == variables.row[~is_fitted]).all(axis=1)
     return variables.coordinates(rows[has_held][:, is_fitted]), values[has_held]

@@ -17,9 +17,9 @@ from paoswarm.core.arrays import Floats
 from paoswarm.evaluate.call_options import CallOptions, Workers
 from paoswarm.evaluate.queue import Queue
 from paoswarm.evaluate.recording import open_evaluator
+from paoswarm.fitting.cube import FittedVariables
 from paoswarm.fitting.fit_uncertainty import aligned, reach_of
 from paoswarm.fitting.profile_run import ProfileRun
-from paoswarm.fitting.read_fit import FittedVariables
 from paoswarm.fitting.solution import Solution
 from paoswarm.fitting.views import plot_profiles
 from paoswarm.least_squares.profile_walk import AT_BOUND, CROSSED, FAILED, GOING, Knot, Walk, crossing, others_on_wall
@@ -109,7 +109,7 @@ class ProfileCurve:
     def of(cls, solution: Solution, below: Walk, above: Walk) -> ProfileCurve:
         """Both sides of an unknown, in the user's numbers."""
         cube, i = solution.cube, above.axis
-        variables = FittedVariables(cube.space, cube.row(solution.point, solution.cell))
+        variables = cube.variables(solution.point, solution.cell)
         sides = [(-1, knot) for knot in below.knots[:0:-1]] + [(1, knot) for knot in above.knots]
         axis = Axis(cube.low[i] + solution.point[i] * cube.width[i], cube.width[i], bool(variables.is_log[i]))
         found = variables.numbers(cube.low + np.array([knot.point for _, knot in sides]) * cube.width)

@@ -11,7 +11,9 @@ from paoswarm.core.arrays import Floats
 from paoswarm.fitting.derivatives import (
     STEP,
     Extrapolated,
+    FitFunction,
     LocalFit,
+    Meaning,
     Model,
     Place,
     axis_scales,
@@ -19,7 +21,6 @@ from paoswarm.fitting.derivatives import (
     is_noisy,
     measured,
 )
-from paoswarm.fitting.read_fit import FitFunction, Meaning
 from paoswarm.run.read_input import Box
 
 _MOST_PASSES = 6

@@ -36,8 +36,7 @@ from paoswarm.evaluate.call_options import CallOptions, Workers
 from paoswarm.evaluate.calls import Failed, Objective
 from paoswarm.evaluate.recording import open_evaluator
 from paoswarm.fitting.comparison import Comparison
-from paoswarm.fitting.cube import Cube
-from paoswarm.fitting.read_fit import FittedVariables
+from paoswarm.fitting.cube import Cube, FittedVariables
 from paoswarm.least_squares.descent import Descent
 from paoswarm.least_squares.loss import Loss
 from paoswarm.least_squares.pool import Pool as Points
@@ -161,7 +160,7 @@ def sample_fit(
     call: FitCall = fit["_call"]
     solution = fit.solution
     cube, cell = call.cube, solution.cell
-    variables = FittedVariables(call.space, cube.row(solution.point, cell))
+    variables = cube.variables(solution.point, cell)
     prior = CubePrior(cube, variables, call.comparison)
     likelihood = FitLikelihood(call.objective.simulate, call.comparison, variables, prior, call.regions[cell])
     wanted = read_wanted(n_effective)

@@ -27,9 +27,9 @@ from scipy.special import chdtr, chdtrc
 from paoswarm.core.arrays import Floats
 from paoswarm.fitting.comparison import Comparison
 from paoswarm.fitting.cube import Cube
-from paoswarm.fitting.describe import condition_of, of_bounds, of_condition, of_directions
+from paoswarm.fitting.describe import Spot
 from paoswarm.fitting.fit_uncertainty import FitUncertainty, reach_of
-from paoswarm.fitting.read_fit import FittedVariables
+from paoswarm.fitting.minimum import Covariance
 from paoswarm.least_squares.ends import CORRELATED, IMPROBABLE, Contradiction
 from paoswarm.least_squares.likelihoods import LogNormal, Poisson
 from paoswarm.least_squares.loss import Around, Loss
@@ -146,8 +146,8 @@ class Solution:
     def uncertainty(self) -> FitUncertainty:
         """Standard errors of the unknowns, in the user's numbers."""
         cube, n = self.cube, self.cube.n
-        variables = FittedVariables(cube.space, cube.row(self.point, self.cell))
-        free, still = self.free, self._directions.flat[:n]  # along which nothing changes
+        variables = cube.variables(self.point, self.cell)
+        still = self._directions.flat[:n]  # along which nothing changes
         root, flat = cube.width[:, None] * self._root[:n], cube.width[:, None] * still
         covariance = root @ root.T
         errors = np.sqrt(np.diag(covariance))
@@ -157,50 +157,37 @@ class Solution:
         is_sure = np.isfinite(errors)
         covariance = np.where(is_sure[:, None] & is_sure, covariance, np.nan)
         np.fill_diagonal(covariance, errors**2)
-        x = cube.low + self.point * cube.width
-        box, names = (cube.low, cube.low + cube.width), variables.names
-        labels = [f"ln {name}" if log else name for name, log in zip(names, variables.is_log, strict=True)]
-        condition, weakest = condition_of(covariance, errors)
-        if len(self.edge):  # the covariance along constraints is singular
-            condition = 1.0
-        warnings = of_directions(flat, np.zeros((n, 0)), labels, cube.width)
-        warnings += [f"{names[i]} has no effect on the outputs." for i in np.flatnonzero(~self.has_effect)]
-        notes = [
-            f"{names[i]} lies on its {'lower' if self.point[i] < 0.5 else 'upper'} bound. It is taken as fixed: the "
-            "errors of the others hold if its value is right."
-            for i in np.flatnonzero(self.on_bound)
-        ]
-        walls = np.where(cube.is_round, -np.inf, box[0]), np.where(cube.is_round, np.inf, box[1])
-        notes += [
-            f"{name} holds with equality at the best point. The errors are those along it." for name in self.edge_names
-        ]
-        notes += of_bounds(x, errors, walls, names)
-        notes += of_condition(condition, weakest, labels, cube.width)
-        hessian = 2 * self.slope.T @ self.slope / cube.width / cube.width[:, None]
+        walls = np.where(cube.is_round, -np.inf, cube.low), np.where(cube.is_round, np.inf, cube.low + cube.width)
         is_one_variance = len(self.loss.groups) == 1 and not self.is_noise_known
         left = self.degrees_of_freedom
+        hessian = 2 * self.slope.T @ self.slope / cube.width / cube.width[:, None]
+        spot = Spot(
+            x=cube.low + self.point * cube.width,
+            fun=self.around.value,
+            box=walls,
+            names=variables.names,
+            is_log=variables.is_log,
+            widths=cube.width,
+            free=self.free,
+            on_bound=self.on_bound,
+        )
+        edge = [
+            f"{name} holds with equality at the best point. The errors are those along it." for name in self.edge_names
+        ]
         return variables.translated(
-            FitUncertainty(
-                x=x,
-                fun=self.around.value,
-                names=names,
-                standard_errors=errors,
-                covariance=covariance,
-                hessian=hessian,
-                free=free,
+            spot.described(
+                Covariance(covariance, root, errors, hessian, flat, np.zeros((n, 0))),
+                what="outputs",
+                notes=edge,
+                is_singular=len(self.edge) > 0,  # the covariance along constraints
                 variance=self.unit if is_one_variance else None,
                 n_data=self.loss.n_data,
                 degrees_of_freedom=left if not self.is_noise_known and left > 0 else None,
-                condition_number=condition,
                 shift=np.zeros(n),
                 rises=np.full((n, 2), np.nan),
-                warnings=tuple(warnings),
-                notes=tuple(notes),
                 n_evaluations=self.counts[0],
                 n_failed=self.counts[1],
                 kind=self.kind,
-                _root=root,
-                _room=np.where(cube.is_round, np.inf, np.minimum(self.point, 1 - self.point) * cube.width),
             )
         )
 

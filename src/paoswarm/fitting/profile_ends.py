@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from paoswarm.core.arrays import Floats
-from paoswarm.fitting.read_fit import FitFunction
+from paoswarm.fitting.derivatives import FitFunction
 from paoswarm.run.read_input import Box
 
 _CLOSE = 0.005  # of the root of the wanted rise
