@@ -48,6 +48,7 @@ _MOST_FAILURES = 5  # how often the step is halved because points fail
 _MOST_HALVINGS = 6
 _AGREE = 0.03  # in units of M, which is about one
 ROUGH = 0.1  # the same: more than this is no smooth function
+_NEAREST, _FARTHEST = 1e-4, 0.25  # rises of the points that are used, in units of that at one standard error
 _LONGER, _SHORTER = 100.0, 1e-3  # most that a step changes at once
 
 
@@ -112,56 +113,85 @@ class FitFunction:
         return ValueError(f"{what}; {self._evaluate.first_failure()}")
 
 
+class LocalFit(NamedTuple):
+    """The function around a point: what it means, and where it may be evaluated."""
+
+    fun: FitFunction
+    meaning: Meaning
+    box: Box
+    widths: Floats  # of the bounds
+    farthest: Floats  # (d,): how far directions may reach where there are no bounds
+    least: float = 0.0  # unit of the rise: much more than the noise; if a sum of squares is zero, there is no other
+
+    def rise(self, at: float) -> float:
+        """How far the function rises one standard error away, if this is its minimum."""
+        return max(self.meaning.rise(at), self.least)
+
+    def room(self, x: Floats) -> Floats:
+        """How far each unknown may be moved, to both sides."""
+        room: Floats = np.minimum(np.minimum(x - self.box[0], self.box[1] - x), self.farthest)
+        return room
+
+    def noise(self, x: Floats, at: float) -> tuple[float, float]:
+        """Standard deviation of values at points that are hardly different, and the mean of what was measured there.
+
+        Slopes do not matter, because the points are pairs with ``x`` in the middle. That one is not part of the mean:
+        it was chosen for its low value.
+        """
+        hardly = np.where(self.room(x) > _PROBE * self.widths, _PROBE * self.widths, 0.0)
+        signs = np.array([np.ones(len(x)), np.where(np.arange(len(x)) % 2, 1, -1)])
+        probes = self.fun(np.concatenate([x + hardly * signs, x - hardly * signs]))
+        if np.isnan(probes).any():
+            return 0.0, at
+        second = probes.reshape(2, -1).sum(axis=0) - 2 * at
+        return float(np.sqrt((second**2).mean() / 6)), float(probes.mean())
+
+    def is_noisy(self, x: Floats, at: float) -> bool:
+        """Whether the values are so noisy that it matters."""
+        return self.noise(x, at)[0] > _QUIET * self.rise(at)
+
+    def bend(self, x: Floats, at: float, axes: NDArray[np.intp], h: Floats) -> Floats:
+        """The mean rise of both sides along each axis; NaN if one of them failed."""
+        steps = np.zeros((len(axes), len(x)))
+        steps[np.arange(len(axes)), axes] = h
+        values = self.fun(np.concatenate([x + steps, x - steps])).reshape(2, -1)
+        bend: Floats = values.mean(axis=0) - at
+        return bend
+
+
 class AxisScales(NamedTuple):
     """Along each axis, how far away the function has risen by its unit; infinite where the unknown has no effect."""
 
     scales: Floats
-    least: float  # least unit: much more than the noise; if the sum of squares is zero, there is no other
+    least: float  # unit of the rise
     noise: float  # standard deviation of the values, if it matters, else zero
     at: float  # the value at the point, averaged if there is noise
 
 
-def axis_scales(
-    fun: FitFunction, x: Floats, at: float, rise: float, room: Floats, widths: Floats, free: NDArray[np.bool_]
-) -> AxisScales:
-    """Find the steps ``h`` at which ``(f(x + h) + f(x - h)) / 2 - f(x)`` is about ``STEP**2`` times ``rise``.
+def axis_scales(fit: LocalFit, x: Floats, at: float, free: NDArray[np.bool_]) -> AxisScales:
+    """Find the steps ``h`` at which ``(f(x + h) + f(x - h)) / 2 - f(x)`` is about ``STEP**2`` times the rise.
 
-    The mean of both sides does not depend on the slope. ``room`` (d,) is how far an unknown may be moved to both sides.
-    All free axes are probed together, so that workers share the points.
+    The mean of both sides does not depend on the slope. All free axes are probed together, so that workers share the
+    points.
     """
-    axes = np.flatnonzero(free)
-    h = np.minimum(_FIRST * widths, room)[axes]
-    noise, repeated = _noise(fun, x, at, room, widths)
-    bend = _bend(fun, x, at, axes, h)
+    axes, rise, room = np.flatnonzero(free), fit.rise(at), fit.room(x)
+    h = np.minimum(_FIRST * fit.widths, room)[axes]
+    noise, repeated = fit.noise(x, at)
+    bend = fit.bend(x, at, axes, h)
     least = _EXACT * float(np.nanmedian(np.abs(bend))) if np.isfinite(bend).any() else 0.0
     if noise > _QUIET * max(rise, least):
         at, least = repeated, max(least, _ABOVE_NOISE * noise)
-        bend = _bend(fun, x, at, axes, h)
+        bend = fit.bend(x, at, axes, h)
     else:
         noise = 0.0
-    scales = np.full(len(x), np.inf)
     wanted = STEP**2 * max(rise, least, np.finfo(float).tiny)
-    scales[axes] = _scales(fun, x, at, axes, h, bend, room[axes], wanted)
-    return AxisScales(scales, least, noise, at)
-
-
-def _scales(
-    fun: FitFunction,
-    x: Floats,
-    at: float,
-    axes: NDArray[np.intp],
-    h: Floats,
-    bend: Floats,
-    room: Floats,
-    wanted: float,
-) -> Floats:
-    """Change the steps ``h``, where the function bends by ``bend``, until it bends by what is wanted."""
+    room = room[axes]
     found, longest = np.full(len(axes), np.nan), room.copy()  # `longest` shrinks where points fail
-    for attempt in range(_MOST_TRIES):
+    for attempt in range(_MOST_TRIES):  # change the steps until the function bends by what is wanted
         open_ = np.flatnonzero(np.isnan(found))
         if not len(open_):
             break
-        bend = bend if attempt == 0 else _bend(fun, x, at, axes[open_], h[open_])
+        bend = bend if attempt == 0 else fit.bend(x, at, axes[open_], h[open_])
         for k, b in zip(open_.tolist(), bend.tolist(), strict=True):
             if np.isnan(b):  # a point failed: stay nearer
                 longest[k] = h[k] / 2
@@ -170,46 +200,16 @@ def _scales(
             ratio = abs(b) / wanted
             is_last = attempt == _MOST_TRIES - 1 or (ratio < 1 and h[k] >= longest[k])
             if is_last and ratio <= _NOTHING and longest[k] < room[k]:
-                raise fun.explain_failure(_NO_ROOM)
+                raise fit.fun.explain_failure(_NO_ROOM)
             if 1 / _CLOSE <= ratio <= _CLOSE or is_last:
                 found[k] = h[k] / STEP * ratio**-0.5 if ratio > _NOTHING else np.inf
             else:
                 h[k] = min(h[k] * float(np.clip(max(ratio, 1e-300) ** -0.5, _SHORTER, _LONGER)), longest[k])
     if np.isnan(found).any():
-        raise fun.explain_failure(_NO_ROOM)
-    return found
-
-
-def is_noisy(fun: FitFunction, x: Floats, at: float, rise: float, room: Floats, widths: Floats) -> bool:
-    """Whether the values are so noisy that it matters."""
-    return _noise(fun, x, at, room, widths)[0] > _QUIET * rise
-
-
-def _noise(fun: FitFunction, x: Floats, at: float, room: Floats, widths: Floats) -> tuple[float, float]:
-    """Standard deviation of values at points that are hardly different, and the mean of what was measured there.
-
-    Slopes do not matter, because the points are pairs with ``x`` in the middle. That one is not part of the mean: it
-    was chosen for its low value.
-    """
-    hardly = np.where(room > _PROBE * widths, _PROBE * widths, 0.0)
-    signs = np.array([np.ones(len(x)), np.where(np.arange(len(x)) % 2, 1, -1)])
-    probes = fun(np.concatenate([x + hardly * signs, x - hardly * signs]))
-    if np.isnan(probes).any():
-        return 0.0, at
-    second = probes.reshape(2, -1).sum(axis=0) - 2 * at
-    return float(np.sqrt((second**2).mean() / 6)), float(probes.mean())
-
-
-def _bend(fun: FitFunction, x: Floats, at: float, axes: NDArray[np.int64], h: Floats) -> Floats:
-    """The mean rise of both sides along each axis; NaN if one of them failed."""
-    steps = np.zeros((len(axes), len(x)))
-    steps[np.arange(len(axes)), axes] = h
-    values = fun(np.concatenate([x + steps, x - steps])).reshape(2, -1)
-    bend: Floats = values.mean(axis=0) - at
-    return bend
-
-
-_NEAREST, _FARTHEST = 1e-4, 0.25  # rises of the points that are used, in units of that at one standard error
+        raise fit.fun.explain_failure(_NO_ROOM)
+    scales = np.full(len(x), np.inf)
+    scales[axes] = found
+    return AxisScales(scales, least, noise, at)
 
 
 def points_of_run(result: Any, value: float, variables: FittedVariables) -> tuple[Floats, Floats] | None:
@@ -261,25 +261,6 @@ def known_directions(points: Floats, values: Floats, x: Floats, value: float, un
     return basis
 
 
-class LocalFit(NamedTuple):
-    """What stays the same while a point settles."""
-
-    fun: FitFunction
-    meaning: Meaning
-    box: Box
-    farthest: Floats  # (d,): how far the directions may reach where there are no bounds
-    least: float  # least unit of the rise
-
-    def rise(self, at: float) -> float:
-        """How far the function rises one standard error away, if this is its minimum."""
-        return max(self.meaning.rise(at), self.least)
-
-    def room(self, x: Floats) -> Floats:
-        """How far each unknown may be moved, to both sides."""
-        room: Floats = np.minimum(np.minimum(x - self.box[0], self.box[1] - x), self.farthest)
-        return room
-
-
 class Place(NamedTuple):
     """A point, the value there, and a basis of directions of about one standard error."""
 
@@ -287,18 +268,6 @@ class Place(NamedTuple):
     at: float
     basis: Floats
     rise: float
-
-
-class Model(NamedTuple):
-    """Second and first derivatives in the coordinates ``z``."""
-
-    m: Floats
-    g: Floats
-
-    @classmethod
-    def of(cls, derivatives: Floats) -> Model:
-        """``M`` with ``g`` as a last row, split."""
-        return cls(derivatives[:-1], derivatives[-1])
 
 
 def _points(x: Floats, steps: Floats) -> Floats:
@@ -322,14 +291,15 @@ def _derivatives(at: float, found: Floats, rise: float, h: float) -> Floats:
 class Extrapolated(NamedTuple):
     """A model from several steps, and how well they agree."""
 
-    model: Model
+    m: Floats
+    g: Floats
     disagreement: Floats  # of M, by element, between the two steps that agree best
     halvings: int  # of the first step, until two agreed
     growth: float  # of the disagreement when the step is halved: 1/4 if smooth, 2 with a kink, 4 with noise
 
 
 def measured(fit: LocalFit, place: Place, h: float) -> tuple[Floats, float]:
-    """Derivatives with one step, and the step, which is halved as long as points fail."""
+    """``M``, with ``g`` as a last row, with one step; and the step, which is halved as long as points fail."""
     for _ in range(_MOST_FAILURES):
         found = fit.fun(_points(place.x, h * place.basis.T))
         if np.isfinite(found).all():
@@ -348,7 +318,7 @@ def extrapolated(fit: LocalFit, place: Place, first: tuple[Floats, float]) -> Ex
     for _ in range(_MOST_HALVINGS):
         more, h = measured(fit, place, h / 2)
         levels.append(more)
-        apart.append(np.abs(Model.of(levels[-1]).m - Model.of(levels[-2]).m))
+        apart.append(np.abs(levels[-1] - levels[-2])[:-1])
         sizes.append(float(apart[-1].max()))
         if sizes[-1] <= _AGREE or (len(sizes) > 2 and sizes[-1] > sizes[-2] > sizes[-3]):
             break
@@ -357,4 +327,4 @@ def extrapolated(fit: LocalFit, place: Place, first: tuple[Floats, float]) -> Ex
     better = (4 * levels[best + 1] - levels[best]) / 3
     if best == 0 and growth > 1:  # a kink or noise, which the extrapolation would amplify
         better = levels[0]
-    return Extrapolated(Model.of(better), apart[best], best, growth)
+    return Extrapolated(better[:-1], better[-1], apart[best], best, growth)

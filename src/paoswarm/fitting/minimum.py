@@ -14,11 +14,9 @@ from paoswarm.fitting.derivatives import (
     FitFunction,
     LocalFit,
     Meaning,
-    Model,
     Place,
     axis_scales,
     extrapolated,
-    is_noisy,
     measured,
 )
 from paoswarm.run.read_input import Box
@@ -35,6 +33,7 @@ _SHORT = 0.02  # standard errors
 _LONGER = 1e7  # how much longer than along an axis a direction may be
 _AROUND = 1e6  # widths: how far away to look for an effect, if there are no bounds
 _AFFECTED = 0.1  # standard errors
+_WEAK, _FLAT = 4e-4, 1e-10  # curvatures: worth a doubt; cannot be told from zero
 _MOST_ROUNDS, _PATIENT_ROUNDS = 10, 5  # with any step, and with the first one
 
 
@@ -62,7 +61,7 @@ def settle(fit: LocalFit, x: Floats, at: float, basis: Floats, *, moves: bool) -
         if first is None:
             return place.x, place.at
         found = extrapolated(fit, place, first)
-        step, h = newton_step(found.model), first[1] / 2**found.halvings
+        step, h = newton_step(found.m, found.g), first[1] / 2**found.halvings
         moved = _move(fit, place, step, h) if moves and left else place
         if not left or (moved is place and found.halvings == 0):
             break
@@ -101,12 +100,12 @@ def _even_out(fit: LocalFit, place: Place, h: float, *, moves: bool) -> tuple[Pl
             return place, None
         place = place._replace(basis=place.basis * np.minimum(1.0, _reach(place.basis, room)))
         first = measured(fit, place, h)
-        model = Model.of(first[0])
-        curvatures, turn = np.linalg.eigh(model.m)
+        m, g = first[0][:-1], first[0][-1]
+        curvatures, turn = np.linalg.eigh(m)
         turned = place.basis @ turn
         factors = np.minimum(np.maximum(np.abs(curvatures), _NARROWEST) ** -0.5, _reach(turned, room))
         is_even = bool((np.maximum(factors, 1 / factors) < _ALIKE).all())
-        moved = _move(fit, place, newton_step(model), first[1]) if moves and left else place
+        moved = _move(fit, place, newton_step(m, g), first[1]) if moves and left else place
         if not left or (is_even and moved is place):
             break
         if not is_even:
@@ -117,10 +116,10 @@ def _even_out(fit: LocalFit, place: Place, h: float, *, moves: bool) -> tuple[Pl
     return place, first
 
 
-def newton_step(model: Model) -> Floats:
+def newton_step(m: Floats, g: Floats) -> Floats:
     """The step to the model's minimum; along directions that curve downwards, downhill."""
-    curvatures, axes = np.linalg.eigh(model.m)
-    step: Floats = -axes @ ((axes.T @ model.g) / np.maximum(np.abs(curvatures), _NARROWEST))
+    curvatures, axes = np.linalg.eigh(m)
+    step: Floats = -axes @ ((axes.T @ g) / np.maximum(np.abs(curvatures), _NARROWEST))
     return step
 
 
@@ -157,15 +156,14 @@ def find_minimum(
 
     ``known`` are directions of about one standard error, if there are any.
     """
-    widths = widths_of(box, x)
-    fit = LocalFit(fun, meaning, box, _AROUND * widths, 0.0)
+    widths, noise = widths_of(box, x), 0.0
+    fit = LocalFit(fun, meaning, box, widths, _AROUND * widths)
     on_bound = fit.room(x) <= _ON * widths
-    noise = 0.0
-    if known is not None and not on_bound.any() and (found := _from_known(fit, x, at, widths, known, moves)):
+    if known is not None and not on_bound.any() and (found := _from_known(fit, x, at, known, moves)):
         return found
     while not on_bound.all():
         room = fit.room(x)
-        scales, least, noise, at = axis_scales(fun, x, at, meaning.rise(at), room, widths, ~on_bound)
+        scales, least, noise, at = axis_scales(fit, x, at, ~on_bound)
         moves = moves and not noise  # with noise, a lower value may be luck
         has_effect = np.isfinite(scales)
         pressed = ~on_bound & (room < _SHORT * scales) & (room < _CLOSE * widths)
@@ -180,36 +178,34 @@ def find_minimum(
             on_bound = on_bound | (fit.room(x) <= 0)
             continue
         x, at = settled.x, settled.at
-        pressed = _pressed(settled, fit.room(x), widths) & ~on_bound
+        pressed = _pressed(settled, fit) & ~on_bound
         if not pressed.any():
             return Minimum(x, at, free, on_bound, settled, noise)
         on_bound = on_bound | pressed
     return Minimum(x, at, ~on_bound, on_bound, None, noise)
 
 
-def _from_known(fit: LocalFit, x: Floats, at: float, widths: Floats, basis: Floats, moves: bool) -> Minimum | None:
+def _from_known(fit: LocalFit, x: Floats, at: float, basis: Floats, moves: bool) -> Minimum | None:
     """Settle with directions that are known; None if there is noise, or an unknown comes near its bound."""
-    room, scales = fit.room(x), np.linalg.norm(basis, axis=1)
-    if (room < scales).any() or is_noisy(fit.fun, x, at, fit.rise(at), room, widths):
+    scales = np.linalg.norm(basis, axis=1)
+    if (fit.room(x) < scales).any() or fit.is_noisy(x, at):
         return None
     shorter = fit._replace(farthest=np.minimum(_LONGER * scales, fit.farthest))
     settled = settle(shorter, x, at, basis, moves=moves)
-    if not isinstance(settled, Settled) or _pressed(settled, fit.room(settled.x), widths).any():
+    if not isinstance(settled, Settled) or _pressed(settled, fit).any():
         return None
     free = np.ones(len(x), dtype=bool)
     return Minimum(settled.x, settled.at, free, ~free, settled)
 
 
-def _pressed(settled: Settled, room: Floats, widths: Floats) -> NDArray[np.bool_]:
+def _pressed(settled: Settled, fit: LocalFit) -> NDArray[np.bool_]:
     """Unknowns whose bound is so near, compared with their standard errors, that no step could be taken."""
-    curvatures, axes = np.linalg.eigh(settled.found.model.m)
+    room = fit.room(settled.x)
+    curvatures, axes = np.linalg.eigh(settled.found.m)
     short = settled.basis @ axes[:, np.abs(curvatures) < _SHORT**2]  # one standard error is 50 times as long
     is_limited = (np.abs(short) >= 0.5 * room[:, None]).any(axis=1)
-    pressed: NDArray[np.bool_] = is_limited & (room < _CLOSE * widths)
+    pressed: NDArray[np.bool_] = is_limited & (room < _CLOSE * fit.widths)
     return pressed
-
-
-_WEAK, _FLAT = 4e-4, 1e-10  # curvatures: worth a doubt; cannot be told from zero
 
 
 class Covariance(NamedTuple):
@@ -228,9 +224,9 @@ def covariance_of(settled: Settled, unit: float) -> Covariance:
 
     Directions that are flat, or lead downhill, are left out. The unknowns that they move have infinite errors, or none.
     """
-    basis, model, apart = settled.basis, settled.found.model, settled.found.disagreement
+    basis, m, apart = settled.basis, settled.found.m, settled.found.disagreement
     d = len(basis)
-    curvatures, axes = np.linalg.eigh(model.m)
+    curvatures, axes = np.linalg.eigh(m)
     doubt = np.einsum("ji,jk,ki->i", np.abs(axes), apart, np.abs(axes))
     is_flat = (np.abs(curvatures) < _WEAK) & (np.abs(curvatures) <= 3 * doubt + _FLAT)
     is_good = ~is_flat & (curvatures > 0)
@@ -242,7 +238,7 @@ def covariance_of(settled: Settled, unit: float) -> Covariance:
     free = np.abs(basis).max(axis=1) > 0
     hessian = np.full((d, d), np.nan)
     inverse = np.linalg.inv(basis[free])
-    hessian[np.ix_(free, free)] = 2 * settled.rise * inverse.T @ model.m @ inverse
+    hessian[np.ix_(free, free)] = 2 * settled.rise * inverse.T @ m @ inverse
     is_downhill = ~is_flat & ~is_good
     for is_left_out, instead in ((is_downhill, np.nan), (is_flat, np.inf)):
         if is_left_out.any():
