@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 from paoswarm._checks import explains_keywords, flag
 from paoswarm._extras import ProgressBar
 from paoswarm.core.arrays import Floats
-from paoswarm.core.random import Seed, check_seed, generator
+from paoswarm.core.random import Seed, check_seed
 from paoswarm.evaluate.call_options import CallOptions, Workers
 from paoswarm.evaluate.calls import Objective
 from paoswarm.evaluate.evaluator import Evaluator
 from paoswarm.evaluate.queue import PointQueue, Queue
 from paoswarm.evaluate.recording import open_evaluator
 from paoswarm.fitting.comparison import Beliefs, Comparison, Simulation
-from paoswarm.fitting.fit_call import FitCall, budget_of, read_fit
+from paoswarm.fitting.fit_call import BUDGET, FitCall, Known, read_fit
 from paoswarm.fitting.fit_result import Fit
 from paoswarm.fitting.fit_run import Cells, FitRun
 from paoswarm.fitting.solution import Solution
@@ -39,8 +39,6 @@ from paoswarm.store.journal import Journal
 
 _STILL = 3e-3  # standard errors: a step that gains less than one of this length is not taken
 _BENT = 0.05  # share of the change of outputs: slopes then differ by about twice as much
-
-Known = Sequence[tuple[Floats, int, Floats]]
 
 
 @explains_keywords(
@@ -150,7 +148,7 @@ def fit(
     return solve_fit(read_fit(**locals()))
 
 
-def solve_fit(call: FitCall, known: Sequence[tuple[Floats, int, Floats]] = (), warm: Warm | None = None) -> Fit:
+def solve_fit(call: FitCall, known: Known = (), warm: Warm | None = None) -> Fit:
     """Take a fit to its end.
 
     ``known`` are points that were simulated before, with their cells and outputs. With ``warm`` it goes on from the
@@ -160,18 +158,7 @@ def solve_fit(call: FitCall, known: Sequence[tuple[Floats, int, Floats]] = (), w
     n_numbers = comparison.n_numbers or next((len(outputs) for _, _, outputs in known if len(outputs)), None)
     limits = call.limits.restarted()
     journal = None if call.store is None else Journal(call.store, call.describe(), call.to_fingerprint())
-    searches = Cells(
-        call.cube,
-        comparison.loss,
-        n_numbers,
-        comparison.series,
-        generator(call.rng),
-        call.at_once,
-        starts=call.starts,
-        known=known,
-        regions=call.regions,
-        warm=warm,
-    )
+    searches = Cells(call, n_numbers, known, warm)
     with (
         journal or nullcontext(),
         open_evaluator(call.objective, journal, call.options, space=call.space, n_details=n_numbers) as evaluate,
@@ -206,12 +193,6 @@ def solve_fit(call: FitCall, known: Sequence[tuple[Floats, int, Floats]] = (), w
             fit.message += journal.origin(int(fit.nfev))
     evaluate.warn("a failure")
     return fit
-
-
-def _end(journal: Journal, fit: Fit) -> None:
-    is_final = fit.status > 0 and fit.status != Status.TIME
-    journal.end(Status(fit.status).name, fit.message, final=bool(is_final))
-    fit.message += journal.origin(int(fit.nfev))
 
 
 def fit_so_far(call: FitCall, run: FitRun) -> Result:
@@ -307,7 +288,6 @@ def _evaluations(call: FitCall, run: FitRun) -> Evaluations:
 
 def refit(
     fit: Fit,
-    changes: dict[str, Any],
     *,
     search: bool,
     maxfev: float | None,
@@ -316,16 +296,17 @@ def refit(
     callback: Any,
     progress: bool,
     rng: Any,
+    **changes: Any,
 ) -> Fit:
-    """Fit again; see `Fit.refit`. ``changes`` are the arguments of the call that are new."""
+    """Fit again; see `Fit.refit`. ``changes`` are arguments of the call; ``...`` says that one is not new."""
     old: FitCall = fit["_call"]
     given = old.given | {name: one for name, one in changes.items() if one is not ...}
     if (given["data"] is None) != (old.given["data"] is None):
         raise ValueError("data: the simulator returns residuals, or predictions; refit cannot change that, call ps.fit")
     check_seed(rng)
-    options = CallOptions(False, old.options.workers if workers is None else Workers.of(workers))
+    options = old.options if workers is None else CallOptions(False, Workers.of(workers))
     nothing_new = maxfev is not None and maxfev == 0
-    limits = Limits.read(None, 1 if nothing_new else maxfev, None, 0.0, time_limit, (None, budget_of(old.cube)))
+    limits = Limits.read(None, 1 if nothing_new else maxfev, None, 0.0, time_limit, (None, BUDGET * old.cube.n))
     comparison, known, rows = _translated(fit, old, given)
     call = replace(
         old,

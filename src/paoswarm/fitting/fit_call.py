@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -27,10 +27,12 @@ from paoswarm.space.space import Space
 from paoswarm.store.encoding import encode
 from paoswarm.store.store import RecordedRun, Store
 
-_BUDGET = 1000  # simulations for each unknown; the hardest of the benchmark's fits that are solved take 500
+BUDGET = 1000  # simulations for each unknown; the hardest of the benchmark's fits that are solved take 500
 
 
 _INSTEAD = "give penalty=, which returns residuals, or express one unknown by the others"
+
+Known = Sequence[tuple[Floats, int, Floats]]  # points of the cube, their cells and outputs
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +87,7 @@ class FitCall:
     comparison: Comparison
     limits: Limits
     starts: list[tuple[Floats, int]]  # points of the cube, and their cells, where searches start first
-    known: list[tuple[Floats, int, Floats]]  # points that were simulated before, their cells and outputs
+    known: Known  # that were simulated before
     options: CallOptions
     notify: Notify | None
     progress: bool
@@ -119,12 +121,8 @@ def read_fit(
     *,
     simulate: Objective,
     space: Any,
-    data: Any,
-    sigma: Any,
-    likelihood: Any,
     xdata: Any,
     args: Any,
-    priors: Any,
     penalty: Any,
     constraints: Any,
     x0: Any,
@@ -136,6 +134,7 @@ def read_fit(
     progress: Any,
     rng: Seed,
     store: Any,
+    **given: Any,
 ) -> FitCall:
     """Read the arguments of a call; see `fit` for what they are."""
     if not callable(simulate):
@@ -145,14 +144,14 @@ def read_fit(
     limited = read_fit_constraints(constraints, read)
     excess = None if limited is None else Excess(limited, cube)
     allowed = regions(excess, cube)
-    comparison = Comparison.read(data, sigma, likelihood, Beliefs.read(priors, penalty, read))
+    beliefs = Beliefs.read(given["priors"], penalty, read)
+    comparison = Comparison.read(given["data"], given["sigma"], given["likelihood"], beliefs)
     function = with_arguments(simulate if xdata is None else Curve(simulate, xdata), args)
-    limits = Limits.read(None, maxfev, target, 0.0, time_limit, default=(None, budget_of(cube)))
+    limits = Limits.read(None, maxfev, target, 0.0, time_limit, default=(None, BUDGET * cube.n))
     options = CallOptions(False, Workers.of(workers))
     check_seed(rng)
     rows, outputs = _read_x0(x0, read)
-    given = {"data": data, "sigma": sigma, "likelihood": likelihood, "xdata": xdata, "priors": priors}
-    given["x0"] = rows if outputs is None else (rows, outputs)
+    given |= {"xdata": xdata, "x0": rows if outputs is None else (rows, outputs)}
     if penalty is not None:
         given["penalty"] = penalty
     if limited is not None:
@@ -181,11 +180,6 @@ def read_fit(
     )
 
 
-def budget_of(cube: Cube) -> int:
-    """The most simulations, unless the user says otherwise."""
-    return _BUDGET * cube.n
-
-
 def _read_x0(x0: Any, space: Space) -> tuple[Floats | None, Floats | None]:
     """Rows of the user's points, and their outputs if these are given, too."""
     if not (isinstance(x0, tuple) and len(x0) == 2 and np.ndim(x0[1]) == 2):
@@ -198,7 +192,7 @@ def _read_x0(x0: Any, space: Space) -> tuple[Floats | None, Floats | None]:
 
 def _read_known(
     rows: Floats, outputs: Floats, comparison: Comparison, space: Space, cube: Cube, allowed: list[Region]
-) -> list[tuple[Floats, int, Floats]]:
+) -> Known:
     """Points that were simulated before, with the present residuals of priors and penalty; those not allowed are left.
 
     A store has earlier ones of these, after the outputs.

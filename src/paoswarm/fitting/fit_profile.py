@@ -17,7 +17,6 @@ from paoswarm.core.arrays import Floats
 from paoswarm.evaluate.call_options import CallOptions, Workers
 from paoswarm.evaluate.queue import Queue
 from paoswarm.evaluate.recording import open_evaluator
-from paoswarm.fitting.cube import FittedVariables
 from paoswarm.fitting.fit_uncertainty import aligned, reach_of
 from paoswarm.fitting.profile_run import ProfileRun
 from paoswarm.fitting.solution import Solution
@@ -363,27 +362,23 @@ def profile_fit(
     if math.isnan(unit) or solution.around.value < least:
         why = "the data are too few to estimate the noise" if math.isnan(unit) else "all residuals are zero"
         raise ValueError(f"there are no profiles, because {why}: give sigma=")
-    known = FittedVariables(call.space, fit.x).names
-    chosen = list(known if names is None else [names] if isinstance(names, str | int) else names)
-    axes = [_axis(one, known) for one in chosen]
-    n = solution.cube.n
-    limits = Limits.read(None, maxfev, None, 0.0, time_limit, default=(None, _BUDGET * (n + 1) * len(axes)))
+    known = solution.uncertainty.names
+    axes = [
+        _axis(one, known) for one in (known if names is None else [names] if isinstance(names, str | int) else names)
+    ]
+    most = _BUDGET * (solution.cube.n + 1) * len(axes)
+    limits = Limits.read(None, maxfev, None, 0.0, time_limit, default=(None, most))
     options = call.options if workers is None else CallOptions(False, Workers.of(workers))
-    left = solution.degrees_of_freedom
-    freedom = None if solution.is_noise_known or left <= 0 else left
-    in_cell = [(point, outputs) for point, cell, outputs in fit["_known"] if cell == solution.cell]
-    region, reach = call.regions[solution.cell], reach_of(level, freedom)
-    run = ProfileRun(solution, region, in_cell, axes, reach, limits.restarted(), fit["_precision"])
+    freedom = solution.uncertainty.degrees_of_freedom
+    run = ProfileRun(fit, axes, reach_of(level, freedom), limits.restarted())
     with (
-        open_evaluator(
-            call.objective, None, options._replace(vectorized=False), space=call.space, n_details=len(solution.outputs)
-        ) as evaluate,
+        open_evaluator(call.objective, None, options, space=call.space, n_details=len(solution.outputs)) as evaluate,
         ProgressBar(progress, limits.maxfev) as bar,
     ):
         evaluate.count = bar.count if progress else None
         drive([run], Queue(evaluate))
     evaluate.warn("a failure")
-    fit["_known"] = [*fit["_known"], *((point, solution.cell, outputs) for point, outputs in run.simulated)]
+    fit["_known"] = [*fit["_known"], *run.simulated]
     return FitProfile(run, level, freedom, is_better=run.solution is not solution)
 
 

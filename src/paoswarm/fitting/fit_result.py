@@ -148,8 +148,7 @@ class Fit(Result):
         -----
         If a better fit is found on the way, the profiles are those of that fit, and ``better`` says where it is.
         """
-        self["_profile"] = profile_fit(self, names, level, maxfev, time_limit, workers, progress)
-        found: FitProfile = self["_profile"]
+        found = self["_profile"] = profile_fit(self, names, level, maxfev, time_limit, workers, progress)
         return found
 
     @property
@@ -305,20 +304,10 @@ class Fit(Result):
         >>> print(np.array([one.predictions[i] - measured[i] for i, one in enumerate(each)]).round(1))
         [-1.4  0.9  0.2  0.5 -0.4 -0.5]
         """
+        given = locals()
         from paoswarm.fitting.fit import refit
 
-        changes = {"data": data, "sigma": sigma, "likelihood": likelihood, "priors": priors, "penalty": penalty}
-        return refit(
-            self,
-            changes | {"without": without},
-            search=search,
-            maxfev=maxfev,
-            time_limit=time_limit,
-            workers=workers,
-            callback=callback,
-            progress=progress,
-            rng=rng,
-        )
+        return refit(given.pop("self"), **given)
 
     @explains_keywords(
         prior="give priors= to fit, or to fit.refit, and sample then",
@@ -360,11 +349,10 @@ class Fit(Result):
             ``1 / sigma``, and scales and offsets, with flat priors, are integrated out (F11): evidences of fits that
             have the same of these can be compared.
         """
+        given = locals()
         from paoswarm.fitting.sample_fit import sample_fit
 
-        return sample_fit(
-            self, n_effective=n_effective, maxfev=maxfev, workers=workers, progress=progress, rng=rng, store=store
-        )
+        return sample_fit(given.pop("self"), **given)
 
     def _headlines(self) -> list[str]:
         solution = self.solution

@@ -9,19 +9,17 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from paoswarm.core.arrays import Floats
+from paoswarm.core.random import generator
 from paoswarm.evaluate.engines import EngineDown
 from paoswarm.evaluate.queue import Answer, Batch
-from paoswarm.fitting.cube import Cube
+from paoswarm.fitting.fit_call import FitCall, Known
 from paoswarm.least_squares.descents import Descents, Request, Warm
-from paoswarm.least_squares.loss import Loss
-from paoswarm.least_squares.trust_region import Region
 from paoswarm.methods.agreement import Agreement
 from paoswarm.run.run import Ends, NoFiniteValue, Steered, Steps, StopAll, status_of
 from paoswarm.run.stopping import Limits, Rule, Status
@@ -39,39 +37,24 @@ class CellRequest(NamedTuple):
 class Cells:
     """Searches in all cells of a cube.
 
-    A simulation gives ``n_numbers``, None until one has. ``loss_of`` and ``series_of`` say what is minimised, and which
-    rows of the data have an order, for so many numbers. Searches start at points and their cells first, ``starts``;
-    ``known`` are points, cells and outputs of earlier simulations. With ``warm`` each cell that has known points is
-    searched from the best one, and no more.
+    A simulation gives ``n_numbers``; None until one has. With ``warm`` each cell that has known points is searched from
+    the best one, and no more.
     """
 
-    def __init__(
-        self,
-        cube: Cube,
-        loss_of: Callable[[int], Loss],
-        n_numbers: int | None,
-        series_of: Callable[[int], Sequence[NDArray[np.intp]]],
-        rng: np.random.Generator,
-        at_once: int = 1,
-        *,
-        starts: Sequence[tuple[Floats, int]] = (),
-        known: Sequence[tuple[Floats, int, Floats]] = (),
-        regions: Sequence[Region] | None = None,
-        warm: Warm | None = None,
-    ) -> None:
-        self.cube, self.at_once = cube, at_once
-        self._loss_of, self._series_of, self._n_numbers = loss_of, series_of, n_numbers
-        count = len(cube.cells)
+    def __init__(self, call: FitCall, n_numbers: int | None, known: Known, warm: Warm | None) -> None:
+        self.cube, self.at_once = call.cube, call.at_once
+        self._comparison, self._n_numbers = call.comparison, n_numbers
+        count, rng = len(self.cube.cells), generator(call.rng)
         self.all = [
             Descents(
-                loss_of(n_numbers or 0),
-                cube.is_round,
+                call.comparison.loss(n_numbers or 0),
+                self.cube.is_round,
                 own,
-                at_once,
-                starts=[point for point, cell in starts if cell == c],
+                call.at_once,
+                starts=[point for point, cell in call.starts if cell == c],
                 known=[(point, outputs) for point, cell, outputs in known if cell == c],
-                series=None if n_numbers is None else series_of(n_numbers),
-                region=None if regions is None else regions[c],
+                series=None if n_numbers is None else call.comparison.series(n_numbers),
+                region=call.regions[c],
                 warm=warm if warm is None or warm.cell == c else warm._replace(is_near=lambda *_: False),
             )
             for c, own in enumerate([rng] if count == 1 else rng.spawn(count))
@@ -143,7 +126,7 @@ class Cells:
         if self._n_numbers is None and len(outputs):
             self._n_numbers = len(outputs)
             for one in self.all:
-                one.loss = self._loss_of(len(outputs))
+                one.loss = self._comparison.loss(len(outputs))
         self.all[request.cell].tell(request.request, outputs)
 
     def finish(self) -> None:

@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Generator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,13 +15,15 @@ from paoswarm.core.random import generator
 from paoswarm.evaluate.engines import EngineDown
 from paoswarm.evaluate.queue import Answer, Batch
 from paoswarm.fitting.solution import Solution
-from paoswarm.least_squares.descent import Precision
 from paoswarm.least_squares.descents import Descents, Warm
 from paoswarm.least_squares.pool import Pool
 from paoswarm.least_squares.profile_walk import Optimum, Walk
-from paoswarm.least_squares.trust_region import Region
 from paoswarm.run.run import Ends, Steered, Steps, StopAll, status_of
 from paoswarm.run.stopping import Limits, Rule, Status
+
+if TYPE_CHECKING:
+    from paoswarm.fitting.fit_call import Known
+    from paoswarm.fitting.fit_result import Fit
 
 _BETTER = 0.05  # units: a fit that is so much better is another one; it would change tau = 2 by a hundredth
 _MOST_STARTS = 4  # of profiles, each from a better fit than the last
@@ -34,57 +36,28 @@ class _Spent(Exception):
 
 
 class ProfileRun(Steered):
-    """Walk along the profiles of some unknowns.
+    """Walk along the profiles of some unknowns, two ways for each of the ``axes``, as far as the root ``reach``.
 
-    Parameters
-    ----------
-    solution : Solution
-    region : Region
-        Where points may be in its cell.
-    known : sequence of (array (n,), array (m,))
-        All points in its cell that were simulated before, and their outputs, empty where they failed.
-    axes : sequence of int
-    reach : float
-        The root at which profiles end.
-    limits : Limits
-    precision : Precision
-        That of the fit.
-
-    Attributes
-    ----------
-    solution : Solution
-        The best fit, from which the walks go.
-    walks : list of Walk
-        Two for each axis.
-    nfev, n_failed : int
-        Simulations, and those of them that have failed.
-    n_starts : int
-        How often walks have begun.
+    ``solution`` is the best fit, from which the walks go.
     """
 
-    def __init__(
-        self,
-        solution: Solution,
-        region: Region,
-        known: Sequence[tuple[Floats, Floats]],
-        axes: Sequence[int],
-        reach: float,
-        limits: Limits,
-        precision: Precision,
-    ) -> None:
-        self.solution, self._axes, self._reach, self._precision = solution, axes, reach, precision
-        self.pool = Pool(solution.cube.is_round, region)
-        for point, outputs in known:
-            self._add(point, outputs)
+    def __init__(self, fit: Fit, axes: Sequence[int], reach: float, limits: Limits) -> None:
+        self.solution: Solution = fit.solution
+        self._axes, self._reach, self._precision = axes, reach, fit["_precision"]
+        self.pool = Pool(self.solution.cube.is_round, fit._call.regions[self.solution.cell])
+        for point, cell, outputs in fit["_known"]:
+            if cell == self.solution.cell:
+                self._add(point, outputs)
         self.n_known = len(self.pool)
         self.walks: list[Walk] = []
         self.nfev = self.n_failed = self.n_starts = 0
         super().__init__(limits)
 
     @property
-    def simulated(self) -> list[tuple[Floats, Floats]]:
-        """The points of this run, and their outputs."""
-        return list(zip(self.pool.points[self.n_known :], self.pool.outputs[self.n_known :], strict=True))
+    def simulated(self) -> Known:
+        """The points of this run, with their cell and outputs."""
+        new = zip(self.pool.points[self.n_known :], self.pool.outputs[self.n_known :], strict=True)
+        return [(point, self.solution.cell, outputs) for point, outputs in new]
 
     @property
     def lower(self) -> float | None:
@@ -113,15 +86,9 @@ class ProfileRun(Steered):
         solution = self.solution
         self.n_starts += 1
         optimum = Optimum(
-            self.pool,
-            solution.loss,
-            solution.point,
-            solution.outputs,
-            solution.jacobian,
-            solution.unit,
-            is_measured=solution.is_measured,
-            noise=solution.noise,
-        )
+            self.pool, solution.loss, solution.point, solution.outputs, solution.jacobian, solution.unit,
+            is_measured=solution.is_measured, noise=solution.noise,
+        )  # fmt: skip
         self.walks = [Walk(optimum, axis, side, self._reach) for axis in self._axes for side in (-1, 1)]
         courses = {k: walk.course() for k, walk in enumerate(self.walks)}
         asked: dict[int, list[Floats]] = {}
