@@ -77,11 +77,8 @@ class ProfileCurve:
     def at(self, root: Any) -> Floats:
         """The values of the unknown where its profile has risen to signed roots; NaN beyond its ends."""
         roots = np.asarray(root, dtype=float)
-        found = [math.copysign(1, one) * self._distance(one) for one in roots.ravel().tolist()]
+        found = [math.copysign(1, one) * crossing(self._sides[one > 0], abs(one)) for one in roots.ravel().tolist()]
         return self._axis.numbers(np.array(found)).reshape(roots.shape)
-
-    def _distance(self, root: float) -> float:
-        return crossing(self._sides[root > 0], abs(root))
 
     def interval(self, reach: float) -> tuple[float, float]:
         """The ends at a root; a side that ends at the bound ends there, one that was not finished is NaN."""
@@ -363,9 +360,8 @@ def profile_fit(
         why = "the data are too few to estimate the noise" if math.isnan(unit) else "all residuals are zero"
         raise ValueError(f"there are no profiles, because {why}: give sigma=")
     known = solution.uncertainty.names
-    axes = [
-        _axis(one, known) for one in (known if names is None else [names] if isinstance(names, str | int) else names)
-    ]
+    wanted = [names] if isinstance(names, str | int) else known if names is None else names
+    axes = [_axis(one, known) for one in wanted]
     most = _BUDGET * (solution.cube.n + 1) * len(axes)
     limits = Limits.read(None, maxfev, None, 0.0, time_limit, default=(None, most))
     options = call.options if workers is None else CallOptions(False, Workers.of(workers))

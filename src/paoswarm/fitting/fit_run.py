@@ -89,11 +89,6 @@ class Cells:
         """Whether searches agree in the best cell, and enough have ended in the others."""
         return self.best.is_settled and all(len(self.all[c].ends) >= self._least for c in self._searched)
 
-    @property
-    def n_to_finish(self) -> int:
-        """Simulations that measure the slope at the best point."""
-        return 2 * self.cube.n
-
     def coordinates(self, request: CellRequest) -> Floats:
         """Where a request is in the space."""
         return self.cube.coordinates(request.request.point, request.cell)
@@ -200,9 +195,12 @@ class FitRun(Steered):
     def _next(self) -> Batch | None:
         """The next points; None if others must be known first, or if nothing is left to ask."""
         left = math.inf if self.limits.maxfev is None else self.limits.maxfev - self._n_asked
-        if left <= self._reserve and math.isfinite(self.value):
+        needed = 2 * self.searches.cube.n  # for the slope at the best point: set aside, if there is enough for a search
+        reserve = needed if self.limits.maxfev is not None and self.limits.maxfev > 3 * needed else 0
+        if left <= reserve and math.isfinite(self.value):
             self._finish(Status.MAXFEV)
-        if left <= 0 or self._is_late:
+        deadline = self.limits.deadline
+        if left <= 0 or (self.nfev > 0 and deadline is not None and time.monotonic() >= deadline):
             self._status = self._status or (Status.MAXFEV if left <= 0 else Status.TIME)
             return None
         room = 1 if self._is_asynchronous else self.searches.at_once
@@ -214,7 +212,7 @@ class FitRun(Steered):
             self._n_sent += 1
         points = np.array([self.searches.coordinates(request) for request in requests])
         # With other limits the searches would go on from here: then the slope is measured again later.
-        return Batch(points, True, self.limits.deadline, is_beyond=self.searches.is_finishing)
+        return Batch(points, True, deadline, is_beyond=self.searches.is_finishing)
 
     @property
     def _n_asked(self) -> int:
@@ -253,13 +251,3 @@ class FitRun(Steered):
             self._finish(Status.TARGET)
         if not self._is_asynchronous:
             self._out.clear()  # not simulated, because time was up
-
-    @property
-    def _is_late(self) -> bool:
-        return self.nfev > 0 and self.limits.deadline is not None and time.monotonic() >= self.limits.deadline
-
-    @property
-    def _reserve(self) -> int:
-        """Simulations that are set aside for the slope at the best point, if there are enough for a search."""
-        needed = self.searches.n_to_finish
-        return needed if self.limits.maxfev is not None and self.limits.maxfev > 3 * needed else 0

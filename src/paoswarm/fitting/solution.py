@@ -6,10 +6,9 @@ With the slopes :math:`g_i` of predictions with respect to all unknowns, scales 
 .. math:: C = c \Big( \sum_i w_i\, g_i g_i' \Big)^{-1}, \qquad
     c = 1 \text{ for known noise, else } \frac{m}{m - n}                                                  \tag{F9}
 
-with :math:`m` data (and beliefs) and :math:`n` directions of unknowns, scales and offsets that they determine. For one
-output with normal noise of unknown size this is the :math:`s^2 (J' J)^{-1}` of textbooks, for counts the covariance of
-a generalised linear model. Predictions have the variances :math:`g_i' C g_i`. Where minus twice the log likelihood,
-divided by :math:`c`, rises by one, the value (F2) rises by :math:`u = c f / N`, or by one for known noise.
+with :math:`m` data (and beliefs) and :math:`n` directions of unknowns, scales and offsets that they determine.
+Predictions have the variances :math:`g_i' C g_i`. Where minus twice the log likelihood, divided by :math:`c`, rises by
+one, the value (F2) rises by :math:`u = c f / N`, or by one for known noise.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,13 +37,6 @@ _ON = 1e-9  # widths: an unknown that is so near its bound lies on it
 _FLAT = 1e-7  # of the largest singular value, for columns of unit length: slopes are known to about 1e-8
 _MOVED = 0.3  # standard errors that the optimum is away, from which on it is worth a remark
 _NO_EFFECT = 1e-12  # relative to the outputs: a slope over the whole width that is rounding
-
-
-class Root(NamedTuple):
-    """A symmetric matrix as ``root @ root.T``, and the directions that it leaves out."""
-
-    root: Floats  # (n, k)
-    flat: Floats  # (n, j)
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +90,7 @@ class Solution:
     @property
     def degrees_of_freedom(self) -> int:
         """Data and beliefs less directions of the unknowns, factors and offsets that these determine."""
-        return self.loss.n_data + self.loss.n_beliefs - self._directions.root.shape[1]
+        return self.loss.n_data + self.loss.n_beliefs - self._directions[0].shape[1]
 
     @property
     def is_noise_known(self) -> bool:
@@ -120,34 +111,32 @@ class Solution:
         return float(np.sqrt(self.unit)) / self.around.root if self.around.root > 0 else 1.0
 
     @cached_property
-    def _directions(self) -> Root:
-        """A root of the inverse in (F9), along constraints and without columns of zeros; and what is not determined."""
-        slope = self._slopes[1]
+    def _directions(self) -> tuple[Floats, Floats]:
+        """A root ``(n, k)`` of the inverse in (F9), along constraints and without columns of zeros; directions without.
+
+        Constraints that hold with equality still do along these directions.
+        """
+        slope, n = self._slopes[1], self.cube.n
         used = np.flatnonzero(slope.any(axis=0))
-        tangent = self._tangent(used)
+        normals = np.zeros((len(self.edge), len(used)))
+        normals[:, used < n] = self.edge[:, used[used < n]]
+        tangent = np.asarray(null_space(normals)) if normals.any() else np.eye(len(used))
         if not tangent.size:
-            return Root(np.zeros((slope.shape[1], 0)), np.zeros((slope.shape[1], 0)))
+            return np.zeros((slope.shape[1], 0)), np.zeros((slope.shape[1], 0))
         along = slope[:, used] @ tangent
         sizes = np.linalg.norm(along, axis=0) + 1e-300
         _, values, axes = np.linalg.svd(np.linalg.qr(along / sizes, mode="r"))
         directions = np.zeros((slope.shape[1], len(axes)))
         directions[used] = tangent @ (axes.T / sizes[:, None])
         rank = int((values > _FLAT * values[0]).sum())
-        return Root(directions[:, :rank] / values[:rank], directions[:, rank:])
-
-    def _tangent(self, used: NDArray[np.intp]) -> Floats:
-        """Directions ``(k, j)`` of some columns along which constraints that hold with equality still do."""
-        n = self.cube.n
-        normals = np.zeros((len(self.edge), len(used)))
-        normals[:, used < n] = self.edge[:, used[used < n]]
-        return np.asarray(null_space(normals)) if normals.any() else np.eye(len(used))
+        return directions[:, :rank] / values[:rank], directions[:, rank:]
 
     @cached_property
     def uncertainty(self) -> FitUncertainty:
         """Standard errors of the unknowns, in the user's numbers."""
         cube, n = self.cube, self.cube.n
         variables = cube.variables(self.point, self.cell)
-        still = self._directions.flat[:n]  # along which nothing changes
+        still = self._directions[1][:n]  # along which nothing changes
         root, flat = cube.width[:, None] * self._root[:n], cube.width[:, None] * still
         covariance = root @ root.T
         errors = np.sqrt(np.diag(covariance))
@@ -271,17 +260,15 @@ class Solution:
     @cached_property
     def _root(self) -> Floats:
         """The covariance of unknowns, scales and offsets, in widths, is this times its transpose."""
-        return self._directions.root * np.sqrt(self.unit)
-
-    def prediction_errors(self) -> Floats:
-        """Standard errors ``(m,)`` of all predictions, as far as they come from the unknowns, factors and offsets."""
-        slopes = self._slopes[0][: len(self.loss.data)]
-        return np.sqrt(((slopes @ self._root) ** 2).sum(axis=1))
+        return self._directions[0] * np.sqrt(self.unit)
 
     def band(self, level: float, noise: bool) -> tuple[Floats, Floats]:
         """Ends of the band around the predictions; with ``noise`` that of a new measurement."""
-        errors, centre = self.prediction_errors(), self.loss.predicted(self.outputs)
-        reach = self.reach(level) * (np.hypot(errors, self.deviations()) if noise else errors)
+        slopes, centre = self._slopes[0][: len(self.loss.data)], self.loss.predicted(self.outputs)
+        errors = np.sqrt(((slopes @ self._root) ** 2).sum(axis=1))  # that come from unknowns, factors and offsets
+        reach = reach_of(level, self.uncertainty.degrees_of_freedom) * (
+            np.hypot(errors, self.deviations()) if noise else errors
+        )
         low, high = centre - reach, centre + reach
         for group in self.loss.groups:
             rows = group.rows
@@ -291,11 +278,6 @@ class Solution:
             elif isinstance(group.law, Poisson):
                 low[rows] = np.maximum(low[rows], 0.0)
         return low, high
-
-    def reach(self, level: float) -> float:
-        """How many standard errors an interval reaches to each side."""
-        left = self.degrees_of_freedom
-        return reach_of(level, None if self.is_noise_known or left <= 0 else left)
 
     @property
     def distance(self) -> float:
