@@ -266,9 +266,8 @@ class Solution:
         """Ends of the band around the predictions; with ``noise`` that of a new measurement."""
         slopes, centre = self._slopes[0][: len(self.loss.data)], self.loss.predicted(self.outputs)
         errors = np.sqrt(((slopes @ self._root) ** 2).sum(axis=1))  # that come from unknowns, factors and offsets
-        reach = reach_of(level, self.uncertainty.degrees_of_freedom) * (
-            np.hypot(errors, self.deviations()) if noise else errors
-        )
+        errors = np.hypot(errors, self.deviations()) if noise else errors
+        reach = reach_of(level, self.uncertainty.degrees_of_freedom) * errors
         low, high = centre - reach, centre + reach
         for group in self.loss.groups:
             rows = group.rows
