@@ -270,40 +270,35 @@ class Place(NamedTuple):
     rise: float
 
 
-def _points(x: Floats, steps: Floats) -> Floats:
-    """Steps to both sides along each of ``k`` directions, and along the sum of each pair: ``k (k + 1)`` points."""
-    first, second = np.triu_indices(len(steps), 1)
-    moves = np.concatenate([steps, steps[first] + steps[second]])
-    return np.concatenate([x + moves, x - moves])
-
-
-def _derivatives(at: float, found: Floats, rise: float, h: float) -> Floats:
-    """``M`` and, as a last row, ``g``, by second differences; linear in the values, so levels can be combined."""
-    rises = (found.reshape(2, -1) - at) / rise
-    k = int((np.sqrt(8 * rises.shape[1] + 1) - 1) / 2)
-    both, difference = rises.sum(axis=0), rises[0] - rises[1]
-    first, second = np.triu_indices(k, 1)
-    m = np.diag(both[:k] / (2 * h * h))
-    m[first, second] = m[second, first] = (both[k:] - both[first] - both[second]) / (4 * h * h)
-    return np.concatenate([m, difference[None, :k] / (4 * h)])
-
-
 class Extrapolated(NamedTuple):
     """A model from several steps, and how well they agree."""
 
     m: Floats
     g: Floats
     disagreement: Floats  # of M, by element, between the two steps that agree best
-    halvings: int  # of the first step, until two agreed
     growth: float  # of the disagreement when the step is halved: 1/4 if smooth, 2 with a kink, 4 with noise
+    is_halved: bool  # whether the first step was too long
+    step: float  # within which the model holds, in standard errors
 
 
 def measured(fit: LocalFit, place: Place, h: float) -> tuple[Floats, float]:
-    """``M``, with ``g`` as a last row, with one step; and the step, which is halved as long as points fail."""
+    """``M``, with ``g`` as a last row, with one step; and the step, which is halved as long as points fail.
+
+    The points are steps to both sides along each of the ``k`` directions, and along the sum of each pair. What comes of
+    them is linear in the values, so results of different steps can be combined.
+    """
+    k = place.basis.shape[1]
+    first, second = np.triu_indices(k, 1)
     for _ in range(_MOST_FAILURES):
-        found = fit.fun(_points(place.x, h * place.basis.T))
+        steps = h * place.basis.T
+        moves = np.concatenate([steps, steps[first] + steps[second]])
+        found = fit.fun(np.concatenate([place.x + moves, place.x - moves]))
         if np.isfinite(found).all():
-            return _derivatives(place.at, found, place.rise, h), h
+            rises = (found.reshape(2, -1) - place.at) / place.rise
+            both, difference = rises.sum(axis=0), rises[0] - rises[1]
+            m = np.diag(both[:k] / (2 * h * h))
+            m[first, second] = m[second, first] = (both[k:] - both[first] - both[second]) / (4 * h * h)
+            return np.concatenate([m, difference[None, :k] / (4 * h)]), h
         h /= 2
     raise fit.fun.explain_failure(
         "the function failed within 0.02 standard errors of the minimum (if there is a limit, give bounds)"
@@ -327,4 +322,4 @@ def extrapolated(fit: LocalFit, place: Place, first: tuple[Floats, float]) -> Ex
     better = (4 * levels[best + 1] - levels[best]) / 3
     if best == 0 and growth > 1:  # a kink or noise, which the extrapolation would amplify
         better = levels[0]
-    return Extrapolated(better[:-1], better[-1], apart[best], best, growth)
+    return Extrapolated(better[:-1], better[-1], apart[best], growth, best > 0, first[1] / 2**best)

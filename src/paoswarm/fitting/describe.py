@@ -12,7 +12,7 @@ from paoswarm.core.arrays import Floats
 from paoswarm.fitting.cube import FittedVariables
 from paoswarm.fitting.derivatives import ROUGH, Extrapolated, FitFunction, Meaning
 from paoswarm.fitting.fit_uncertainty import FitUncertainty, reach_of
-from paoswarm.fitting.minimum import Covariance, Minimum, covariance_of, widths_of
+from paoswarm.fitting.minimum import Covariance, Minimum, covariance_of, newton_step, widths_of
 from paoswarm.fitting.profile_ends import Around, profile_ends
 from paoswarm.run.read_input import Box
 
@@ -105,9 +105,10 @@ def describe(
     nothing, none = np.full((d, d), np.nan), np.zeros((d, 0))
     found = Covariance(nothing, none, nothing[0], nothing, none, none)
     warnings, notes, late_notes = [], [], []
-    if minimum.settled is not None:
-        found = covariance_of(minimum.settled, unit)
-        warnings += of_roughness(minimum.settled.found)
+    model = minimum.model
+    if minimum.place is not None and model is not None:
+        found = covariance_of(minimum.place, model, unit)
+        warnings += of_roughness(model)
         if unit == 0:
             notes.append("the sum of squares is zero, so the variance of the data is unknown.")
     errors = np.where(~minimum.free & ~minimum.on_bound, np.inf, found.standard_errors)
@@ -142,11 +143,12 @@ def describe(
                 f"the search for profile intervals found a lower value, {lowest:.6g}: there is a better minimum. "
                 "Search again."
             )
-    if minimum.settled is not None and minimum.settled.newton > _FAR * minimum.settled.step:
+    away = 0.0 if model is None else float(np.linalg.norm(newton_step(model.m, model.g)))
+    if model is not None and away > _FAR * model.step:
         why = "Newton steps did not get there" if refine else "refine=True goes there"
         warnings.append(
-            f"the slope is not zero: the minimum should be {minimum.settled.newton:.2g} standard errors away, but "
-            f"{why}. The errors hold at a minimum."
+            f"the slope is not zero: the minimum should be {away:.2g} standard errors away, but {why}. "
+            "The errors hold at a minimum."
         )
     spot = Spot(
         x, value, box, names, start.variables.is_log, widths_of(box, x), minimum.free, on_bound=minimum.on_bound

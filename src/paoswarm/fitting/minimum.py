@@ -37,36 +37,24 @@ _WEAK, _FLAT = 4e-4, 1e-10  # curvatures: worth a doubt; cannot be told from zer
 _MOST_ROUNDS, _PATIENT_ROUNDS = 10, 5  # with any step, and with the first one
 
 
-class Settled(NamedTuple):
-    """A point, the value there, and the quadratic model around it."""
-
-    x: Floats
-    at: float
-    basis: Floats  # (d, k): directions of about one standard error, inside the bounds
-    rise: float
-    found: Extrapolated
-    newton: float  # length of the Newton step that remains, in standard errors
-    step: float  # length within which the model holds, in standard errors
-
-
-def settle(fit: LocalFit, x: Floats, at: float, basis: Floats, *, moves: bool) -> Settled | tuple[Floats, float]:
+def settle(fit: LocalFit, x: Floats, at: float, basis: Floats, *, moves: bool) -> tuple[Place, Extrapolated | None]:
     """Alternate between a better basis and Newton steps, until neither changes anything; then extrapolate.
 
     The columns of ``basis`` are the directions to begin with, of about one standard error each.
-    If a Newton step ends on a bound, return that point and the value there: the unknown is not free any more.
+    If a Newton step ends on a bound, there is no model: the unknown is not free any more.
     """
     place, h = Place(x, at, basis, fit.rise(at)), STEP
     for left in reversed(range(_MOST_PASSES)):
         place, first = _even_out(fit, place, h, moves=moves)
         if first is None:
-            return place.x, place.at
+            return place, None
         found = extrapolated(fit, place, first)
-        step, h = newton_step(found.m, found.g), first[1] / 2**found.halvings
-        moved = _move(fit, place, step, h) if moves and left else place
-        if not left or (moved is place and found.halvings == 0):
+        h = found.step
+        moved = _move(fit, place, newton_step(found.m, found.g), h) if moves and left else place
+        if not left or (moved is place and not found.is_halved):
             break
         place = moved
-    return Settled(place.x, place.at, place.basis, place.rise, found, float(np.linalg.norm(step)), h)
+    return place, found
 
 
 def _move(fit: LocalFit, place: Place, step: Floats, h: float) -> Place:
@@ -132,14 +120,15 @@ def _reach(basis: Floats, room: Floats) -> Floats:
 
 
 class Minimum(NamedTuple):
-    """A minimum; ``settled`` is None if no unknown is free."""
+    """A minimum; without directions and model if no unknown is free."""
 
     x: Floats
     at: float
     free: NDArray[np.bool_]
     on_bound: NDArray[np.bool_]
-    settled: Settled | None
     noise: float = 0.0  # standard deviation of the values, if that matters
+    place: Place | None = None
+    model: Extrapolated | None = None
 
 
 def widths_of(box: Box, x: Floats) -> Floats:
@@ -170,19 +159,18 @@ def find_minimum(
         on_bound = on_bound | pressed
         free = ~on_bound & has_effect
         if not free.any():
-            return Minimum(x, at, free, on_bound, None, noise)
+            return Minimum(x, at, free, on_bound, noise)
         shorter = fit._replace(farthest=np.minimum(_LONGER * scales, fit.farthest), least=least)
-        settled = settle(shorter, x, at, np.diag(np.where(free, scales, 0.0))[:, free], moves=moves)
-        if not isinstance(settled, Settled):
-            x, at = settled
+        place, model = settle(shorter, x, at, np.diag(np.where(free, scales, 0.0))[:, free], moves=moves)
+        x, at = place.x, place.at
+        if model is None:
             on_bound = on_bound | (fit.room(x) <= 0)
             continue
-        x, at = settled.x, settled.at
-        pressed = _pressed(settled, fit) & ~on_bound
+        pressed = _pressed(place, model, fit) & ~on_bound
         if not pressed.any():
-            return Minimum(x, at, free, on_bound, settled, noise)
+            return Minimum(x, at, free, on_bound, noise, place, model)
         on_bound = on_bound | pressed
-    return Minimum(x, at, ~on_bound, on_bound, None, noise)
+    return Minimum(x, at, ~on_bound, on_bound, noise)
 
 
 def _from_known(fit: LocalFit, x: Floats, at: float, basis: Floats, moves: bool) -> Minimum | None:
@@ -191,18 +179,18 @@ def _from_known(fit: LocalFit, x: Floats, at: float, basis: Floats, moves: bool)
     if (fit.room(x) < scales).any() or fit.is_noisy(x, at):
         return None
     shorter = fit._replace(farthest=np.minimum(_LONGER * scales, fit.farthest))
-    settled = settle(shorter, x, at, basis, moves=moves)
-    if not isinstance(settled, Settled) or _pressed(settled, fit).any():
+    place, model = settle(shorter, x, at, basis, moves=moves)
+    if model is None or _pressed(place, model, fit).any():
         return None
     free = np.ones(len(x), dtype=bool)
-    return Minimum(settled.x, settled.at, free, ~free, settled)
+    return Minimum(place.x, place.at, free, ~free, 0.0, place, model)
 
 
-def _pressed(settled: Settled, fit: LocalFit) -> NDArray[np.bool_]:
+def _pressed(place: Place, model: Extrapolated, fit: LocalFit) -> NDArray[np.bool_]:
     """Unknowns whose bound is so near, compared with their standard errors, that no step could be taken."""
-    room = fit.room(settled.x)
-    curvatures, axes = np.linalg.eigh(settled.found.m)
-    short = settled.basis @ axes[:, np.abs(curvatures) < _SHORT**2]  # one standard error is 50 times as long
+    room = fit.room(place.x)
+    curvatures, axes = np.linalg.eigh(model.m)
+    short = place.basis @ axes[:, np.abs(curvatures) < _SHORT**2]  # one standard error is 50 times as long
     is_limited = (np.abs(short) >= 0.5 * room[:, None]).any(axis=1)
     pressed: NDArray[np.bool_] = is_limited & (room < _CLOSE * fit.widths)
     return pressed
@@ -219,12 +207,12 @@ class Covariance(NamedTuple):
     downhill: Floats  # (d, j): directions in which it falls
 
 
-def covariance_of(settled: Settled, unit: float) -> Covariance:
+def covariance_of(place: Place, model: Extrapolated, unit: float) -> Covariance:
     """The covariance ``B inv(M) B'``, scaled to a function that rises by ``unit`` one standard error away.
 
     Directions that are flat, or lead downhill, are left out. The unknowns that they move have infinite errors, or none.
     """
-    basis, m, apart = settled.basis, settled.found.m, settled.found.disagreement
+    basis, m, apart = place.basis, model.m, model.disagreement
     d = len(basis)
     curvatures, axes = np.linalg.eigh(m)
     doubt = np.einsum("ji,jk,ki->i", np.abs(axes), apart, np.abs(axes))
@@ -232,13 +220,13 @@ def covariance_of(settled: Settled, unit: float) -> Covariance:
     is_good = ~is_flat & (curvatures > 0)
     unscaled = basis @ axes
     directions = unscaled / np.sqrt(np.maximum(np.abs(curvatures), _FLAT))
-    root = directions[:, is_good] * np.sqrt(unit / settled.rise)
+    root = directions[:, is_good] * np.sqrt(unit / place.rise)
     matrix = root @ root.T
     errors = np.sqrt(np.diag(matrix))
     free = np.abs(basis).max(axis=1) > 0
     hessian = np.full((d, d), np.nan)
     inverse = np.linalg.inv(basis[free])
-    hessian[np.ix_(free, free)] = 2 * settled.rise * inverse.T @ m @ inverse
+    hessian[np.ix_(free, free)] = 2 * place.rise * inverse.T @ m @ inverse
     is_downhill = ~is_flat & ~is_good
     for is_left_out, instead in ((is_downhill, np.nan), (is_flat, np.inf)):
         if is_left_out.any():
