@@ -198,7 +198,7 @@ def solve_fit(call: FitCall, known: Known = (), warm: Warm | None = None) -> Fit
 def fit_so_far(call: FitCall, run: FitRun) -> Result:
     """What a callback sees."""
     best = run.searches.best
-    x = call.cube.row(best.pool.points[best.best], run.searches.best_cell)
+    x = call.cube.row(best.pool.points[best.pool.best], run.searches.best_cell)
     fields = {"x": x, "fun": run.value, "nit": run.nit, "nfev": run.nfev, "n_failed": run.n_failed}
     return Result(**fields, **({} if call.space.is_plain else {"space": call.space}))
 
@@ -209,7 +209,7 @@ def make_fit(call: FitCall, run: FitRun, evaluate: Evaluator) -> Fit:
     assert ends is not None
     cells, cell = run.searches, run.searches.best_cell
     best = cells.best
-    point, outputs = best.pool.points[best.best], best.pool.outputs[best.best]
+    point, outputs = best.pool.points[best.pool.best], best.pool.outputs[best.pool.best]
     found = Found(
         x=call.cube.row(point, cell)[None],
         fun=np.array([run.value]),
@@ -220,7 +220,7 @@ def make_fit(call: FitCall, run: FitRun, evaluate: Evaluator) -> Fit:
         status=ends.status,
         rule=ends.rule,
         best=np.array([run.best]),
-        agreements=[cells.agreement],
+        agreements=[best.agreement],
         last_words=[ends.why],
         failure_kinds=[run.failure_kinds],
     )
@@ -251,7 +251,7 @@ def make_fit(call: FitCall, run: FitRun, evaluate: Evaluator) -> Fit:
     )
     fit = Fit(**many.run(0))
     fit.history = History(best=np.array(run.best), nfev=np.array(run.counts, dtype=np.int64))
-    fit["solution"], fit["_agreement"], fit["_contradiction"] = solution, cells.agreement, best.contradiction
+    fit["solution"], fit["_agreement"], fit["_contradiction"] = solution, best.agreement, best.contradiction
     fit["_searches"] = _searches(call, run)
     if call.excess is not None:
         fit.update(call.excess.fields(point, cell))

@@ -19,6 +19,7 @@ from paoswarm.fitting.fit_profile import FitProfile, profile_fit
 from paoswarm.fitting.fit_uncertainty import FitUncertainty
 from paoswarm.fitting.solution import Solution
 from paoswarm.fitting.views import plot_fit, plot_searches
+from paoswarm.least_squares.pool import Pool
 from paoswarm.methods.agreement import Agreement
 from paoswarm.run.result import Result
 from paoswarm.run.search_table import SearchTable
@@ -219,6 +220,14 @@ class Fit(Result):
         """Draw the latest profiles; compute those of all unknowns first if there are none. See `FitProfile.plot`."""
         found: FitProfile = self.get("_profile") or self.profile()
         return found.plot()
+
+    def pool(self) -> Pool:
+        """All points that were simulated in the cell of the best one."""
+        solution, found = self.solution, Pool(self.solution.cube.is_round, self._call.regions[self.solution.cell])
+        for point, cell, outputs in self["_known"]:
+            if cell == solution.cell:
+                found.add(point, outputs, solution.loss.value(outputs) if len(outputs) else math.inf)
+        return found
 
     def _in_form(self, vector: Floats) -> Any:
         return self._call.comparison.split(vector)

@@ -10,7 +10,6 @@ import math
 import time
 from collections import Counter
 from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
 
@@ -20,22 +19,15 @@ from paoswarm.evaluate.engines import EngineDown
 from paoswarm.evaluate.queue import Answer, Batch
 from paoswarm.fitting.fit_call import FitCall, Known
 from paoswarm.least_squares.descents import Descents, Request, Warm
-from paoswarm.methods.agreement import Agreement
 from paoswarm.run.run import Ends, NoFiniteValue, Steered, Steps, StopAll, status_of
 from paoswarm.run.stopping import Limits, Rule, Status
 
 _LEAST = 2  # searches that must have ended in a cell that is not the best
-
-
-class CellRequest(NamedTuple):
-    """A point to simulate."""
-
-    cell: int
-    request: Request
+_MOST_FAILURES = 100  # first points that may all fail
 
 
 class Cells:
-    """Searches in all cells of a cube.
+    """Searches in all cells of a cube. What they ask for are pairs of a cell and a request.
 
     A simulation gives ``n_numbers``; None until one has. With ``warm`` each cell that has known points is searched from
     the best one, and no more.
@@ -60,14 +52,14 @@ class Cells:
             for c, own in enumerate([rng] if count == 1 else rng.spawn(count))
         ]
         self._least = _LEAST if warm is None else 1
-        self._searched = [c for c, one in enumerate(self.all) if warm is None or math.isfinite(self._value_of(one))]
+        self._searched = [c for c, one in enumerate(self.all) if warm is None or math.isfinite(one.pool.least)]
         self._last = -1  # the cell that was asked last
         self.is_finishing = False  # whether no search may begin
 
     @property
     def best_cell(self) -> int:
         """The cell of the best point."""
-        return int(np.argmin([self._value_of(one) for one in self.all]))
+        return int(np.argmin([one.pool.least for one in self.all]))
 
     @property
     def best(self) -> Descents:
@@ -77,34 +69,25 @@ class Cells:
     @property
     def value(self) -> float:
         """The best value; infinite before the first simulation that does not fail."""
-        return self._value_of(self.best)
-
-    @property
-    def agreement(self) -> Agreement:
-        """How the searches of the best cell agree."""
-        return self.best.agreement
+        return self.best.pool.least
 
     @property
     def is_settled(self) -> bool:
         """Whether searches agree in the best cell, and enough have ended in the others."""
         return self.best.is_settled and all(len(self.all[c].ends) >= self._least for c in self._searched)
 
-    def coordinates(self, request: CellRequest) -> Floats:
-        """Where a request is in the space."""
-        return self.cube.coordinates(request.request.point, request.cell)
-
-    def ask(self, room: int) -> list[CellRequest]:
+    def ask(self, room: int) -> list[tuple[int, Request]]:
         """The next points, at most so many; none if others must be known first, or if it is done."""
         if self.is_finishing or self.is_settled:
             cell = self.best_cell
-            return [CellRequest(cell, request) for request in self.all[cell].ask(room)]
-        wanted: list[CellRequest] = []
+            return [(cell, request) for request in self.all[cell].ask(room)]
+        wanted: list[tuple[int, Request]] = []
         for cell in self._in_turn():
             if len(wanted) == room:
                 break
             found = self.all[cell].ask(room - len(wanted))
             self._last = cell if found else self._last
-            wanted += [CellRequest(cell, request) for request in found]
+            wanted += [(cell, request) for request in found]
         return wanted
 
     def _in_turn(self) -> list[int]:
@@ -116,26 +99,18 @@ class Cells:
         open_ = [cell for cell in order if cell in self._searched and len(self.all[cell].ends) < self._least]
         return open_ + [best] * (best not in open_)
 
-    def tell(self, request: CellRequest, outputs: Floats) -> None:
+    def tell(self, cell: int, request: Request, outputs: Floats) -> None:
         """Take the outputs at a point, empty if it failed."""
         if self._n_numbers is None and len(outputs):
             self._n_numbers = len(outputs)
             for one in self.all:
                 one.loss = self._comparison.loss(len(outputs))
-        self.all[request.cell].tell(request.request, outputs)
+        self.all[cell].tell(request, outputs)
 
     def finish(self) -> None:
         """Begin no more searches: measure the slope at the best point."""
         self.is_finishing = True
         self.best.finish()
-
-    @staticmethod
-    def _value_of(one: Descents) -> float:
-        values = one.pool.values
-        return float(values.min()) if len(values) else math.inf
-
-
-_MOST_FAILURES = 100  # first points that may all fail
 
 
 class FitRun(Steered):
@@ -160,7 +135,7 @@ class FitRun(Steered):
         self.best: list[float] = []  # value after every round
         self.counts: list[int] = []  # of simulations by then
         self.failure_kinds: Counter[str] = Counter()
-        self._out: dict[int, CellRequest] = {}  # what is being simulated, by number of sending
+        self._out: dict[int, tuple[int, Request]] = {}  # what is being simulated, by number of sending
         self._n_sent = 0
         self._status = Status.RUNNING
         self._why = ""
@@ -210,7 +185,7 @@ class FitRun(Steered):
         for request in requests:
             self._out[self._n_sent] = request
             self._n_sent += 1
-        points = np.array([self.searches.coordinates(request) for request in requests])
+        points = np.array([self.searches.cube.coordinates(request.point, cell) for cell, request in requests])
         # With other limits the searches would go on from here: then the slope is measured again later.
         return Batch(points, True, deadline, is_beyond=self.searches.is_finishing)
 
@@ -234,7 +209,7 @@ class FitRun(Steered):
             is_known = math.isfinite(row[0])
             self.nfev += 1
             self.n_failed += not is_known
-            self.searches.tell(request, row[1:] if is_known else np.empty(0))
+            self.searches.tell(*request, row[1:] if is_known else np.empty(0))
         self.failure_kinds.update(answer.failed.values())
         if answer.replayed:  # recorded values take no time of this call
             self.limits = self.limits.restarted()

@@ -44,10 +44,7 @@ class ProfileRun(Steered):
     def __init__(self, fit: Fit, axes: Sequence[int], reach: float, limits: Limits) -> None:
         self.solution: Solution = fit.solution
         self._axes, self._reach, self._precision = axes, reach, fit["_precision"]
-        self.pool = Pool(self.solution.cube.is_round, fit._call.regions[self.solution.cell])
-        for point, cell, outputs in fit["_known"]:
-            if cell == self.solution.cell:
-                self._add(point, outputs)
+        self.pool: Pool = fit.pool()
         self.n_known = len(self.pool)
         self.walks: list[Walk] = []
         self.nfev = self.n_failed = self.n_starts = 0
@@ -62,12 +59,8 @@ class ProfileRun(Steered):
     @property
     def lower(self) -> float | None:
         """The best value, if that is a better fit than the one whose profiles these are."""
-        best = float(self.pool.values.min())
+        best = self.pool.least
         return best if best < self.solution.around.value - _BETTER * self.solution.unit else None
-
-    def _add(self, point: Floats, outputs: Floats) -> None:
-        value = self.solution.loss.value(outputs) if len(outputs) else math.inf
-        self.pool.add(point, outputs if math.isfinite(value) else np.empty(0), value)
 
     def _course(self) -> Steps:
         status, why = Status.CONVERGED, ""
@@ -132,7 +125,7 @@ class ProfileRun(Steered):
             answer = yield [Batch(cube.coordinates(np.array(allowed), cell), True, self.limits.deadline)]
             for point, row in zip(allowed, answer.values, strict=False):
                 is_known = math.isfinite(row[0])
-                self._add(point, row[1:] if is_known else np.empty(0))
+                self.pool.add(point, row[1:], self.solution.loss.value(row[1:]) if is_known else math.inf)
                 self.nfev += 1
                 self.n_failed += not is_known
                 found.append(self.pool.outputs[-1])
@@ -158,12 +151,12 @@ class ProfileRun(Steered):
             if found.ends:
                 found.finish()
         assert found.jacobian is not None
-        point = found.pool.points[found.best].copy()
+        point = found.pool.points[found.pool.best].copy()
         self.solution = replace(
             solution,
             point=point,
             edge=self.pool.region.normals(point),
-            outputs=found.pool.outputs[found.best],
+            outputs=found.pool.outputs[found.pool.best],
             jacobian=found.jacobian,
             is_measured=True,
         )

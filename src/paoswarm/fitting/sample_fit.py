@@ -39,7 +39,6 @@ from paoswarm.fitting.comparison import Comparison
 from paoswarm.fitting.cube import Cube, FittedVariables
 from paoswarm.least_squares.descent import Descent
 from paoswarm.least_squares.loss import Loss
-from paoswarm.least_squares.pool import Pool as Points
 from paoswarm.least_squares.trust_region import Region
 from paoswarm.sampling.adapt import UNSURE, Frozen, PriorDensity, draw_into, refine
 from paoswarm.sampling.climbs import Mode, distance, log_volume
@@ -183,7 +182,8 @@ def sample_fit(
         batches = BatchLikelihood(evaluate, prior.names, bar.count if progress else None)
         target = Target(batches, prior, budget)
         modes = _modes(fit, likelihood, target.circle)
-        plan = partial(_plan, target, modes, is_sure=fit.success, freedom=_freedom(fit), wanted=wanted, rng=source)
+        freedom = _MOST_FREEDOM if solution.is_noise_known else min(max(solution.degrees_of_freedom, 3), _MOST_FREEDOM)
+        plan = partial(_plan, target, modes, is_sure=fit.success, freedom=freedom, wanted=wanted, rng=source)
         posterior = sampled(target, batches, plan, source, wanted, bar, journal)
     batches.warn()
     drawn = posterior.weighted
@@ -192,31 +192,21 @@ def sample_fit(
     return replace(posterior, message=message, weighted=replace(drawn, log_likelihood=alone))
 
 
-def _freedom(fit: Fit) -> int:
-    left = fit.solution.degrees_of_freedom
-    return _MOST_FREEDOM if fit.solution.is_noise_known else min(max(left, 3), _MOST_FREEDOM)
-
-
 def _modes(fit: Fit, likelihood: FitLikelihood, circle: Circle | None) -> list[Mode]:
     """The best point, and known points of its cell that are higher than normal laws around these would have it."""
-    call: FitCall = fit["_call"]
-    solution = fit.solution
-    loss = solution.loss
-    points = Points(call.cube.is_round)
-    for point, cell, outputs in fit["_known"]:
-        if cell == solution.cell and len(outputs):
-            points.add(point, outputs, loss.value(outputs))
+    solution, points = fit.solution, fit.pool()
+    n = solution.cube.n
     found = [_mode(solution.point, solution.outputs, solution.jacobian, fit, likelihood)]
-    lowest = found[0].height - _LOWEST - call.cube.n / 2
-    for number in np.argsort(points.values)[: _LOOKED_AT * call.cube.n].tolist():
+    lowest = found[0].height - _LOWEST - n / 2
+    for number in np.argsort(points.values)[: _LOOKED_AT * n].tolist():
         point, outputs = points.points[number], points.outputs[number]
-        height = likelihood.at_point(point, outputs)
+        height = likelihood.at_point(point, outputs) if len(outputs) else -math.inf
         if not height > lowest or len(found) == _MOST_MODES:
             break
         z = 2 * point[None] - 1
         expected = max(one.height - distance(z, one.z, one.factor, circle)[0] ** 2 / 2 for one in found)
         if height > expected + _SURPRISING:
-            rough = Descent(0, points, number, loss, fit["_precision"])
+            rough = Descent(0, points, number, solution.loss, fit["_precision"])
             found.append(_mode(point, outputs, rough.jacobian, fit, likelihood))
     return sorted(found, key=lambda mode: -mode.log_mass)
 

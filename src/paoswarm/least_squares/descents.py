@@ -125,19 +125,12 @@ class Descents:
         self._is_last = False  # whether no search may follow, whatever the slope at the best point promises
         for point, outputs in known:
             self._add(point, outputs)
-        has_known = bool(np.isfinite(self.pool.values).any())
+        has_known = math.isfinite(self.pool.least)
         self._warm = warm if has_known else None
         if self._warm is not None:
             self.precision, self._ends.noise = self._warm.precision, self._warm.precision.relative
         if has_known:
-            self._go_on(self._begin(self.best))
-
-    # What has been found
-
-    @property
-    def best(self) -> int:
-        """Number of the best point in the pool."""
-        return int(np.argmin(self.pool.values))
+            self._go_on(self._begin(self.pool.best))
 
     @property
     def ends(self) -> list[End]:
@@ -153,9 +146,9 @@ class Descents:
     @property
     def contradiction(self) -> Contradiction:
         """Whether the residuals at the best point are no noise."""
-        if not math.isfinite(self.pool.values[self.best]):
+        if not math.isfinite(self.pool.least):
             return Contradiction()
-        around = self.loss.around(self.pool.outputs[self.best])
+        around = self.loss.around(self.pool.outputs[self.pool.best])
         series = [np.arange(len(self.loss.data))] if self._series is None else self._series
         return contradiction(around, self.loss, series, self.n)
 
@@ -167,7 +160,7 @@ class Descents:
         if not self.agreement.is_settled or self._is_undercut:
             return False
         self._agreed_after = self._agreed_after or max(len(self.pool), _FEWEST_SLOPES * (self.n + 1))
-        value = float(self.pool.values[self.best])
+        value = self.pool.least
         if value < self._doubt[0] * (1 - _BETTER):
             self._doubt = value, self._doubt_of_best()
         return len(self.pool) >= self._doubt[1] * self._agreed_after
@@ -176,7 +169,7 @@ class Descents:
         """How many times as many evaluations as when searches agreed it takes to believe in the best point."""
         if not self.contradiction:
             return 1
-        around = self.loss.around(self.pool.outputs[self.best])
+        around = self.loss.around(self.pool.outputs[self.pool.best])
         slope = self.rough_jacobian
         if slope is not None:
             effects = np.linalg.norm(self.loss.slope(around, slope), axis=0)
@@ -187,7 +180,7 @@ class Descents:
     @property
     def _is_undercut(self) -> bool:
         """Whether there is a better point than the ends of searches."""
-        value, ends = float(self.pool.values[self.best]), self._ends
+        value, ends = self.pool.least, self._ends
         return value < ends.best * (1 - _BETTER) - _ROUNDING * ends.first_value
 
     @property
@@ -200,10 +193,8 @@ class Descents:
     @property
     def rough_jacobian(self) -> Floats | None:
         """What searches know of that slope before; None if none has one."""
-        searches = [one for one in [*self._active, *self._parked] if one.centre == self.best]
+        searches = [one for one in [*self._active, *self._parked] if one.centre == self.pool.best]
         return searches[0].jacobian if searches else self._slope[1]
-
-    # Asking and telling
 
     def ask(self, room: int) -> list[Request]:
         """The next points, at most so many; fewer if others must be known first, none if it is done."""
@@ -248,22 +239,20 @@ class Descents:
         if self._finish is not None or self.is_done:
             return
         self._queue.clear()
-        if not math.isfinite(self.pool.values[self.best]) or (
-            self._warm is not None and self._warm.is_near(self.pool.points[self.best], self.pool.outputs[self.best])
-        ):
+        best = self.pool.best
+        is_known = self._warm is not None and self._warm.is_near(self.pool.points[best], self.pool.outputs[best])
+        if not math.isfinite(self.pool.least) or is_known:
             self.is_done = True
             return
         known = self.rough_jacobian
         if known is None:
-            known = np.zeros((len(self.pool.outputs[self.best]), self.n))
-        self._finish = Finish(self.pool, self.loss, self.best, known, self.precision or Precision())
+            known = np.zeros((len(self.pool.outputs[self.pool.best]), self.n))
+        self._finish = Finish(self.pool, self.loss, self.pool.best, known, self.precision or Precision())
         self._go_on(self._measure(self._finish))
 
     def _add(self, point: Floats, outputs: Floats) -> int:
         value = self.loss.value(outputs) if len(outputs) else math.inf
-        return self.pool.add(point, outputs if math.isfinite(value) else np.empty(0), value)
-
-    # What to do next
+        return self.pool.add(point, outputs, value)
 
     def _plan(self) -> bool:
         """Queue the points of a search, of a new one, or of the end; whether there are any."""
@@ -300,8 +289,8 @@ class Descents:
         self._is_starting = True
         if self._starts:
             numbers = yield [self._starts.pop(0)]
-        elif self._ends.places and self.best not in self._begun_at and self._is_undercut:
-            numbers = [self.best]
+        elif self._ends.places and self.pool.best not in self._begun_at and self._is_undercut:
+            numbers = [self.pool.best]
         elif self._n_begun >= _UNAIDED and self._n_begun % 2 and (self.agreement.n_here < 2 or self.contradiction):
             self._scout = self._scout or Scout(self.pool, self._rng)
             self._scout.tell((yield self._scout.ask()))

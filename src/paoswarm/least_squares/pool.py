@@ -38,8 +38,19 @@ class Pool:
         """Their values ``(k,)``; infinite where they failed."""
         return self._values[: len(self)]
 
+    @property
+    def best(self) -> int:
+        """The number of the best one."""
+        return int(np.argmin(self.values))
+
+    @property
+    def least(self) -> float:
+        """The best value; infinite before the first one."""
+        return float(self.values.min(initial=np.inf))
+
     def add(self, point: Floats, outputs: Floats, value: float) -> int:
-        """Keep a point; its number."""
+        """Keep a point; its number. Outputs without a finite value are those of a failure."""
+        outputs = outputs if np.isfinite(value) else np.empty(0)
         number = len(self)
         if number == len(self._values):
             self._points = np.concatenate([self._points, np.empty_like(self._points)])
