@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -149,7 +148,7 @@ def _is_flat(below: Walk, above: Walk) -> bool:
     return extent >= _FLAT_OVER
 
 
-class FitProfile(Mapping[str, ProfileCurve]):
+class FitProfile(dict[str, ProfileCurve]):
     """Profiles of a fit, by name of the unknown. `Fit.profile` makes one; print it for a table.
 
     Attributes
@@ -173,7 +172,7 @@ class FitProfile(Mapping[str, ProfileCurve]):
         solution, ends = run.solution, run.ends
         assert ends is not None
         pairs = zip(run.walks[::2], run.walks[1::2], strict=True)
-        self._curves = {(one := ProfileCurve.of(solution, *pair)).name: one for pair in pairs}
+        super().__init__({(one := ProfileCurve.of(solution, *pair)).name: one for pair in pairs})
         self.level, self.fun = level, solution.around.value
         row = solution.cube.row(solution.point, solution.cell)
         self.better = solution.cube.space.point(row) if is_better else None
@@ -184,19 +183,10 @@ class FitProfile(Mapping[str, ProfileCurve]):
         is_done = self.status == Status.CONVERGED
         self.message = "" if is_done else f"{run.limits.message(Status(self.status))} {ends.why}".strip()
 
-    def __getitem__(self, name: str) -> ProfileCurve:
-        return self._curves[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._curves)
-
-    def __len__(self) -> int:
-        return len(self._curves)
-
     @property
     def names(self) -> tuple[str, ...]:
         """The names of the unknowns."""
-        return tuple(self._curves)
+        return tuple(self)
 
     def reach(self, level: float | None = None) -> float:
         """The root (F10) where intervals of a level end; by default that of the profiles."""
@@ -283,21 +273,19 @@ class FitProfile(Mapping[str, ProfileCurve]):
                         f"the rise is {root:.2g} there, and {self.reach():.3g} at the end of an interval."
                     )
             return said
-        unfinished = [(k, end) for k, end in zip((0, -1), curve.ends, strict=True) if end not in (CROSSED, AT_BOUND)]
         return [
             f"Points beyond {name} = {curve.values[k]:.6g} fail or are not allowed, so this end is unknown."
             if end == FAILED
             else f"The profile of {name} could not be followed beyond {curve.values[k]:.6g}: the valley is too narrow."
-            for k, end in unfinished
-            if end != GOING
+            for k, end in zip((0, -1), curve.ends, strict=True)
+            if end not in (CROSSED, AT_BOUND, GOING)
         ]
 
     def _together(self, curve: ProfileCurve) -> str:
         """Names of the unknowns that change along a profile."""
         points = np.array([knot.point for side in curve._sides for knot in side if knot.root <= _FLAT])
-        names = list(curve.unknowns)
-        moved = np.ptp(points, axis=0) > _TOGETHER
-        return " and ".join(name for name, one in zip(names, moved, strict=True) if one and name != curve.name)
+        moved = zip(curve.unknowns, np.ptp(points, axis=0) > _TOGETHER, strict=True)
+        return " and ".join(name for name, one in moved if one and name != curve.name)
 
     def _rows(self) -> list[tuple[str, ...]]:
         rows: list[tuple[str, ...]] = []

@@ -200,11 +200,7 @@ class Solution:
     def factors(self) -> dict[str, tuple[float, float]]:
         """Scale and offset of outputs that are `Scaled`."""
         pairs = zip(self.loss.groups, self.around.groups, strict=True)
-        return {
-            group.name: (score.factor.a, score.factor.b)
-            for group, score in pairs
-            if group.has_scale or group.has_offset
-        }
+        return {group.name: score.factor for group, score in pairs if group.has_scale or group.has_offset}
 
     @property
     def chi_square(self) -> float:

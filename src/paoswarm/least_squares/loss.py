@@ -68,13 +68,6 @@ class Scaled:
             raise ValueError("Scaled(offset=False, scale=False) leaves nothing unknown: give the data alone")
 
 
-class Factor(NamedTuple):
-    """How an output is scaled: ``a * mu + b``."""
-
-    a: float = 1.0
-    b: float = 0.0
-
-
 class Group(NamedTuple):
     """Some of the data, with their law."""
 
@@ -90,7 +83,7 @@ class GroupScore(NamedTuple):
 
     scored: Scored
     deviance: float
-    factor: Factor
+    factor: tuple[float, float]  # scale and offset
     columns: Floats | None  # (j * n, 1 or 2): slopes with respect to scale and offset
 
 
@@ -168,7 +161,7 @@ class Loss:
         """The slope ``(k, n)`` of the residuals, from that of the vector ``(m, n)``."""
         parts = []
         for group, score in zip(self.groups, around.groups, strict=True):
-            rows = score.factor.a * self.own(group, jacobian)
+            rows = score.factor[0] * self.own(group, jacobian)
             part = (score.scored.slopes[:, :, None] * rows).reshape(-1, jacobian.shape[1])
             if score.columns is not None:  # what scale and offset take up
                 part = part - score.columns @ np.linalg.lstsq(score.columns, part)[0]
@@ -184,15 +177,15 @@ class Loss:
         return tuple(self._score(group, self.own(group, y)) for group in self.groups)
 
     def _score(self, group: Group, mu: Floats) -> GroupScore:
-        data, factor, columns = self.own(group, self.data), Factor(), None
+        data, (a, b), columns = self.own(group, self.data), (1.0, 0.0), None
         if group.has_scale or group.has_offset:
-            factor, columns = _solved(group, mu, data)
-        scored = group.law.scored(factor.a * mu + factor.b, data)
+            (a, b), columns = _solved(group, mu, data)
+        scored = group.law.scored(a * mu + b, data)
         flat = scored.residuals.ravel()
         deviance = float(flat @ flat)
         if group.law.estimates_sigma:  # G_k
             deviance += len(data) * (2 * math.log(scored.sigma[0]) - 1)
-        return GroupScore(scored, deviance, factor, columns)
+        return GroupScore(scored, deviance, (a, b), columns)
 
     def minus_two_log_likelihood(self, y: Floats) -> float:
         """Minus twice the log likelihood of the data, with the estimated sigma where that is unknown."""
@@ -210,7 +203,8 @@ class Loss:
         """Predictions ``(m,)`` with scale and offset, also where there is no datum; NaN if these are not known."""
         found = y[: len(self.data)].copy()
         for group, score in zip(self.groups, self._scores(y), strict=True):
-            found[group.rows] = score.factor.a * y[group.rows] + score.factor.b
+            a, b = score.factor
+            found[group.rows] = a * y[group.rows] + b
         for group in self._without:
             if group.has_scale or group.has_offset:
                 found[group.rows] = np.nan
@@ -237,7 +231,7 @@ def _usual(law: Likelihood, data: Floats) -> float:
     return 2 * len(data) * math.log(sigma if sigma > 1e-6 * abs(mean) + 1e-100 else abs(mean) or 1.0)
 
 
-def _solved(group: Group, mu: Floats, data: Floats) -> tuple[Factor, Floats]:
+def _solved(group: Group, mu: Floats, data: Floats) -> tuple[tuple[float, float], Floats]:
     """Scale and offset that fit best, and the slopes of the residuals with respect to them."""
     design = np.stack([mu] * group.has_scale + [np.ones_like(mu)] * group.has_offset, axis=1)
     base = np.zeros_like(mu) if group.has_scale else mu
@@ -275,4 +269,4 @@ def _solved(group: Group, mu: Floats, data: Floats) -> tuple[Factor, Floats]:
             break
     columns = (found.slopes[:, :, None] * design).reshape(-1, design.shape[1])
     a = float(theta[0]) if group.has_scale else 1.0
-    return Factor(a, float(theta[-1]) if group.has_offset else 0.0), columns
+    return (a, float(theta[-1]) if group.has_offset else 0.0), columns
