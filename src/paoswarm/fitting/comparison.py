@@ -140,13 +140,16 @@ class Comparison:
         plain = {name: one.data if isinstance(one, Scaled) else one for name, one in given.items()}
         outputs = Outputs.of(plain if isinstance(data, Mapping) else plain[""])
         for name, what in (("sigma", sigma), ("likelihood", likelihood)):
-            _check_names(name, what, outputs)
+            if isinstance(what, Mapping) and not outputs.is_dict:
+                raise TypeError(f"{name} is a dict, but data is one array")
+            _check_names(name, what if isinstance(what, Mapping) else (), outputs.parts)
         groups = []
         for part, one in zip(outputs.parts, given.values(), strict=True):
             law = _law(_of(likelihood, part.name, "normal"), None, part.label)
             own, has_datum = _of(sigma, part.name, None), ~np.isnan(outputs.data[part.rows])
             if own is not None:
-                law = law.with_sigma(_compact(part.spread("sigma", own)[has_datum]))
+                spread = part.spread("sigma", own)[has_datum]
+                law = law.with_sigma(float(spread[0]) if (spread == spread[0]).all() else spread)
             elif np.ndim(each := getattr(law, "sigma", 0.0)):
                 part.spread("sigma", each)
                 law = law.part(has_datum)
@@ -263,12 +266,9 @@ def _left_out(without: Any, parts: Sequence[Output], m: int) -> NDArray[np.bool_
         without = without if isinstance(without, Mapping) else dict.fromkeys(names, ...)
     else:
         without = {"": without}
+    _check_names("without", without, parts)
     found = np.zeros(m, dtype=bool)
-    for name, which in without.items():
-        part = next((one for one in parts if one.name == name), None)
-        if part is None:
-            known = [one.name for one in parts]
-            raise ValueError(f"without: there are no data of an output {name!r}; {choices(str(name), known)}")
+    for part, which in ((part, without[part.name]) for part in parts if part.name in without):
         index = which if isinstance(which, slice) or which is ... else np.asarray(which)
         if isinstance(index, np.ndarray) and index.size == 0:
             continue
@@ -298,21 +298,12 @@ def _law(likelihood: Any, sigma: Any, what: str) -> Likelihood:
     return law.with_sigma(float(sigma))
 
 
-def _check_names(name: str, given: Any, outputs: Outputs) -> None:
+def _check_names(name: str, given: Any, parts: Sequence[Output]) -> None:
     """Raise if a dict names outputs that have no data."""
-    if not isinstance(given, Mapping):
-        return
-    if not outputs.is_dict:
-        raise TypeError(f"{name} is a dict, but data is one array")
-    known = [part.name for part in outputs.parts]
+    known = [part.name for part in parts]
     for one in given:
         if one not in known:
             raise ValueError(f"{name}: there are no data of an output {one!r}; {choices(str(one), known)}")
-
-
-def _compact(sigma: Floats) -> Any:
-    """One number if all are the same."""
-    return float(sigma[0]) if (sigma == sigma[0]).all() else sigma
 
 
 def recorded_comparison(problem: dict[str, Any], outputs: Floats) -> Comparison:

@@ -141,9 +141,7 @@ def read_fit(
         raise TypeError(f"simulate must be callable, got {simulate!r}")
     read = read_space(space)
     cube = Cube(read)
-    limited = read_fit_constraints(constraints, read)
-    excess = None if limited is None else Excess(limited, cube)
-    allowed = regions(excess, cube)
+    excess, allowed = _read_constraints(constraints, cube)
     beliefs = Beliefs.read(given["priors"], penalty, read)
     comparison = Comparison.read(given["data"], given["sigma"], given["likelihood"], beliefs)
     function = with_arguments(simulate if xdata is None else Curve(simulate, xdata), args)
@@ -154,8 +152,8 @@ def read_fit(
     given |= {"xdata": xdata, "x0": rows if outputs is None else (rows, outputs)}
     if penalty is not None:
         given["penalty"] = penalty
-    if limited is not None:
-        given["constraints"] = limited
+    if excess is not None:
+        given["constraints"] = excess.constraints
     kept = None if store is None else Store.of(store)
     rng, seed = (rng, None) if kept is None else kept.seeded(rng)
     recorded = None if kept is None else kept.recorded("at_once")
@@ -241,29 +239,23 @@ def _plain(given: Any) -> Any:
     return given if array.ndim == 0 or array.dtype.kind not in "fiub" else array
 
 
-def read_fit_constraints(given: Any, space: Space) -> ConstraintSet | None:
-    """The constraints of a fit, checked; None if there are none."""
-    constraints = trial_constraints(given, space)
+def _read_constraints(given: Any, cube: Cube) -> tuple[Excess | None, list[Region]]:
+    """The constraints of a fit, and where points may be, cell by cell; cells without such a point leave the cube."""
+    constraints = trial_constraints(given, cube.space)
     if constraints is None:
-        return None
+        return None, [Region(None, cube.n) for _ in cube.cells]
     if constraints.n_returned:
         raise ValueError(f"ps.Returned is for minimize; in a fit, for limits of what is simulated, {_INSTEAD}")
     if constraints.is_equality.any():
         label = constraints.labels[int(np.argmax(constraints.is_equality))]
         raise ValueError(f"{label} is an equality, and a fit takes only inequalities: {_INSTEAD}")
-    return constraints
-
-
-def regions(excess: Excess | None, cube: Cube) -> list[Region]:
-    """Where points may be, cell by cell; cells without such a point are left out of the cube."""
-    if excess is None:
-        return [Region(None, cube.n) for _ in cube.cells]
+    excess = Excess(constraints, cube)
     found = [Region(partial(excess, cell=c), cube.n) for c in range(len(cube.cells))]
     is_open = np.array([not one.is_empty for one in found])
     if not is_open.any():
         names = ", ".join(dict.fromkeys(excess.labels))
         raise ValueError(f"no point of the space was found that satisfies the constraints ({names})")
-    if is_open.all():
-        return found
-    cube.cells = cube.cells[is_open]
-    return regions(excess, cube)
+    if not is_open.all():
+        cube.cells = cube.cells[is_open]
+        found = [Region(partial(excess, cell=c), cube.n) for c in range(len(cube.cells))]
+    return excess, found
