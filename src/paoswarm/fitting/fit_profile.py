@@ -18,9 +18,9 @@ from paoswarm.evaluate.queue import Queue
 from paoswarm.evaluate.recording import open_evaluator
 from paoswarm.fitting.fit_uncertainty import aligned, reach_of
 from paoswarm.fitting.profile_run import ProfileRun
+from paoswarm.fitting.profile_walk import AT_BOUND, CROSSED, FAILED, GOING, Knot, Walk, crossing, others_on_wall
 from paoswarm.fitting.solution import Solution
 from paoswarm.fitting.views import plot_profiles
-from paoswarm.least_squares.profile_walk import AT_BOUND, CROSSED, FAILED, GOING, Knot, Walk, crossing, others_on_wall
 from paoswarm.run.drive import drive
 from paoswarm.run.stopping import Limits, Status
 

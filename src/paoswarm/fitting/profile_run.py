@@ -14,10 +14,10 @@ from paoswarm.core.arrays import Floats
 from paoswarm.core.random import generator
 from paoswarm.evaluate.engines import EngineDown
 from paoswarm.evaluate.queue import Answer, Batch
+from paoswarm.fitting.profile_walk import Optimum, Walk
 from paoswarm.fitting.solution import Solution
 from paoswarm.least_squares.descents import Descents, Warm
 from paoswarm.least_squares.pool import Pool
-from paoswarm.least_squares.profile_walk import Optimum, Walk
 from paoswarm.run.run import Ends, Steered, Steps, StopAll, status_of
 from paoswarm.run.stopping import Limits, Rule, Status
 
@@ -76,12 +76,8 @@ class ProfileRun(Steered):
 
     def _walk(self) -> Generator[list[Batch], Answer, bool]:
         """Take all walks to their ends; False if a better fit was found on the way."""
-        solution = self.solution
         self.n_starts += 1
-        optimum = Optimum(
-            self.pool, solution.loss, solution.point, solution.outputs, solution.jacobian, solution.unit,
-            is_measured=solution.is_measured, noise=solution.noise,
-        )  # fmt: skip
+        optimum = Optimum(self.pool, self.solution)
         self.walks = [Walk(optimum, axis, side, self._reach) for axis in self._axes for side in (-1, 1)]
         courses = {k: walk.course() for k, walk in enumerate(self.walks)}
         asked: dict[int, list[Floats]] = {}

@@ -149,7 +149,7 @@ class Descent:
     def tell(self, numbers: list[int], trials: list[Trial]) -> None:
         """Take the points of the pool that were asked for."""
         self.spent += len(numbers)
-        values = np.array([self._value(i) for i in numbers])
+        values = self.pool.values[numbers]
         before, old = self.value, self.centre
         steps = [k for k, trial in enumerate(trials) if not math.isnan(trial.gain)]
         has_settled = False
@@ -218,11 +218,6 @@ class Descent:
             is_walled |= not self.pool.region.allows(centre + ahead) and self.pool.region.allows(centre + behind)
             trials.append(Trial(centre + (behind if is_walled else ahead)))
         return trials
-
-    def _value(self, number: int) -> float:
-        """The value of a point of the pool."""
-        outputs = self.pool.outputs[number]
-        return self.loss.value(outputs) if len(outputs) else math.inf
 
     def _settle_at(self, centre: int) -> None:
         self.centre = centre

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paoswarm.core.arrays import Floats
-from paoswarm.least_squares.loss import Loss
+from paoswarm.fitting.solution import Solution
 from paoswarm.least_squares.pool import Pool, updated
 from paoswarm.least_squares.trust_region import Linear, bounded_step
 
@@ -64,28 +64,12 @@ class Knot(NamedTuple):
 
 
 class Optimum:
-    """The best point of a fit, with its scales: where profiles start.
+    """The best point of a fit, with its scales: where profiles start."""
 
-    The slope ``jacobian`` (m, n) of the outputs is in widths; ``is_measured`` says whether it was measured at the
-    point. ``unit`` is the u of (F9), and ``noise`` the outputs' own one, relative to the residuals.
-    """
-
-    def __init__(
-        self,
-        pool: Pool,
-        loss: Loss,
-        point: Floats,
-        outputs: Floats,
-        jacobian: Floats,
-        unit: float,
-        *,
-        is_measured: bool = True,
-        noise: float = 0.0,
-    ) -> None:
-        self.pool, self.loss, self.unit = pool, loss, unit
-        around = loss.around(outputs)
-        self.value = around.value
-        slope = Linear.of(around.residuals, loss.slope(around, jacobian) / math.sqrt(unit)).factor
+    def __init__(self, pool: Pool, solution: Solution) -> None:
+        self.pool, self.loss, self.unit, point = pool, solution.loss, solution.unit, solution.point
+        self.value = solution.around.value
+        slope = Linear.of(solution.around.residuals, solution.slope / math.sqrt(self.unit)).factor
         _, sizes, axes = np.linalg.svd(slope, full_matrices=True)
         scales = np.full(len(point), _WIDEST)
         scales[: len(sizes)] = 1 / np.maximum(sizes, 1 / _WIDEST)
@@ -94,9 +78,9 @@ class Optimum:
         determined = np.zeros(len(point))  # how much of each direction the data determine
         determined[: len(sizes)] = (sizes * scales[: len(sizes)]) ** 2
         self.ties: Floats = _TIED * np.sqrt(np.maximum(1 - determined, 0.0))[:, None] * self.inverse
-        self.floor = math.sqrt(noise * math.sqrt(around.value / unit) / _CURVED)  # e, in standard errors
-        doubt = np.eye(len(point)) * (self.floor**2 if is_measured else 1.0)
-        self.place = Place(self, point, outputs, jacobian @ self.root, doubt)
+        self.floor = math.sqrt(solution.noise * math.sqrt(self.value / self.unit) / _CURVED)  # e, in standard errors
+        doubt = np.eye(len(point)) * (self.floor**2 if solution.is_measured else 1.0)
+        self.place = Place(self, point, solution.outputs, solution.jacobian @ self.root, doubt)
 
 
 class Place:
