@@ -6,7 +6,6 @@ is more nearly a parabola, and no interval contains a number below zero.
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
@@ -17,8 +16,6 @@ from numpy.typing import NDArray
 
 from paoswarm.core.arrays import Floats
 from paoswarm.evaluate.calls import Objective
-from paoswarm.fitting.fit_uncertainty import FitUncertainty
-from paoswarm.space.lmfit_parameters import ParametersSpace
 from paoswarm.space.space import Space
 from paoswarm.space.variables import Periodic, Real
 
@@ -127,6 +124,12 @@ class FittedVariables:
         """What they are called."""
         return tuple(np.array(self.space.labels())[self.is_fitted].tolist())
 
+    @property
+    def held(self) -> dict[str, Any]:
+        """The values of the other variables."""
+        every = zip(self.space.labels(), self.space.variables, self.row.tolist(), self.is_fitted, strict=True)
+        return {label: one.value(number) for label, one, number, fitted in every if not fitted}
+
     def coordinates(self, x: Floats) -> Floats:
         """Fitted numbers as coordinates: the logarithms of those that are logarithmic."""
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -146,24 +149,3 @@ class FittedVariables:
     def call(self, fun: Objective, u: Floats, *args: Any) -> Any:
         """What the user's function returns at coordinates ``(k,)`` or ``(m, k)``."""
         return fun(self.point(u), *args)
-
-    def translated(self, fit: FitUncertainty) -> FitUncertainty:
-        """What was found in coordinates, in the user's numbers."""
-        x, space, row = self.numbers(fit.x), self.space, self.row.copy()
-        row[self.is_fitted] = x
-        slope = np.where(self.is_log, x, 1.0)  # of the number along its coordinate
-        covariance = slope[:, None] * slope * fit.covariance
-        values = [one.value(number) for one, number in zip(space.variables, row.tolist(), strict=True)]
-        every = zip(space.labels(), values, self.is_fitted, strict=True)
-        return dataclasses.replace(
-            fit,
-            x=x,
-            standard_errors=slope * fit.standard_errors,
-            covariance=covariance,
-            parameters=space.with_errors(row, covariance) if isinstance(space, ParametersSpace) else None,
-            hessian=fit.hessian / slope[:, None] / slope,
-            profile=None if fit.profile is None else self.numbers(fit.profile.T).T,
-            is_log=self.is_log,
-            held={label: value for label, value, fitted in every if not fitted},
-            _point=self.point,
-        )

@@ -15,6 +15,7 @@ from paoswarm.fitting.fit_uncertainty import FitUncertainty, reach_of
 from paoswarm.fitting.minimum import Covariance, Minimum, covariance_of, newton_step, widths_of
 from paoswarm.fitting.profile_ends import Around, profile_ends
 from paoswarm.run.read_input import Box
+from paoswarm.space.lmfit_parameters import ParametersSpace
 
 _NOISE = 3.0  # growth of the disagreement when the step is halved: 2 for a kink, 4 for noise
 _FAR = 0.2  # of the length within which the model holds: too far from the minimum
@@ -37,13 +38,13 @@ class Start(NamedTuple):
 
 
 class Spot(NamedTuple):
-    """A point at which errors are taken, in their coordinates."""
+    """A point at which errors are taken, in the coordinates of the variables."""
 
     x: Floats
     fun: float
     box: Box
     names: tuple[str, ...]
-    is_log: NDArray[np.bool_]
+    variables: FittedVariables
     widths: Floats
     free: NDArray[np.bool_]
     on_bound: NDArray[np.bool_]
@@ -57,11 +58,13 @@ class Spot(NamedTuple):
         notes: Sequence[str] = (),
         late_notes: Sequence[str] = (),
         is_singular: bool = False,
+        profile: Floats | None = None,
         **fields: Any,
     ) -> FitUncertainty:
-        """Standard errors with the sentences that belong to any of them, and others; ``what`` the data are given by."""
+        """Errors in the user's numbers, with the sentences that belong to any errors; ``what`` depends on unknowns."""
         x, (lower, upper), names, errors = self.x, self.box, self.names, found.standard_errors
-        labels = [f"ln {name}" if log else name for name, log in zip(names, self.is_log, strict=True)]
+        variables, is_log, space = self.variables, self.variables.is_log, self.variables.space
+        labels = [f"ln {name}" if log else name for name, log in zip(names, is_log, strict=True)]
         condition, weakest = (1.0, errors) if is_singular else condition_of(found.matrix, errors)
         on_bound = [
             f"{names[i]} lies on its {'lower' if x[i] - lower[i] < upper[i] - x[i] else 'upper'} bound. It is taken as "
@@ -78,19 +81,28 @@ class Spot(NamedTuple):
                 f"combination changes {direction(weakest, labels, self.widths)}."
             ]
         crossed = of_bounds(x, errors, self.box, names)
+        numbers, row = variables.numbers(x), variables.row.copy()
+        row[variables.is_fitted] = numbers
+        slope = np.where(is_log, numbers, 1.0)  # of the number along its coordinate
+        covariance = slope[:, None] * slope * found.matrix
         return FitUncertainty(
-            x=x,
+            x=numbers,
             fun=self.fun,
             names=names,
-            standard_errors=errors,
-            covariance=found.matrix,
-            hessian=found.hessian,
+            standard_errors=slope * errors,
+            covariance=covariance,
+            hessian=found.hessian / slope[:, None] / slope,
             free=self.free,
             condition_number=condition,
             warnings=(*undetermined, *warnings),
             notes=(*on_bound, *notes, *crossed, *late_notes, *of_condition),
+            profile=None if profile is None else variables.numbers(profile.T).T,
+            is_log=is_log,
+            held=variables.held,
+            parameters=space.with_errors(row, covariance) if isinstance(space, ParametersSpace) else None,
             _root=found.root,
             _room=np.minimum(x - lower, upper - x),
+            _point=variables.point,
             **fields,
         )
 
@@ -150,9 +162,7 @@ def describe(
             f"the slope is not zero: the minimum should be {away:.2g} standard errors away, but {why}. "
             "The errors hold at a minimum."
         )
-    spot = Spot(
-        x, value, box, names, start.variables.is_log, widths_of(box, x), minimum.free, on_bound=minimum.on_bound
-    )
+    spot = Spot(x, value, box, names, start.variables, widths_of(box, x), minimum.free, minimum.on_bound)
     return spot.described(
         found._replace(standard_errors=errors),
         what="function",

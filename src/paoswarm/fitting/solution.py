@@ -155,7 +155,7 @@ class Solution:
             fun=self.around.value,
             box=walls,
             names=variables.names,
-            is_log=variables.is_log,
+            variables=variables,
             widths=cube.width,
             free=self.free,
             on_bound=self.on_bound,
@@ -163,21 +163,19 @@ class Solution:
         edge = [
             f"{name} holds with equality at the best point. The errors are those along it." for name in self.edge_names
         ]
-        return variables.translated(
-            spot.described(
-                Covariance(covariance, root, errors, hessian, flat, np.zeros((n, 0))),
-                what="outputs",
-                notes=edge,
-                is_singular=len(self.edge) > 0,  # the covariance along constraints
-                variance=self.unit if is_one_variance else None,
-                n_data=self.loss.n_data,
-                degrees_of_freedom=left if not self.is_noise_known and left > 0 else None,
-                shift=np.zeros(n),
-                rises=np.full((n, 2), np.nan),
-                n_evaluations=self.counts[0],
-                n_failed=self.counts[1],
-                kind=self.kind,
-            )
+        return spot.described(
+            Covariance(covariance, root, errors, hessian, flat, np.zeros((n, 0))),
+            what="outputs",
+            notes=edge,
+            is_singular=len(self.edge) > 0,  # the covariance along constraints
+            variance=self.unit if is_one_variance else None,
+            n_data=self.loss.n_data,
+            degrees_of_freedom=left if not self.is_noise_known and left > 0 else None,
+            shift=np.zeros(n),
+            rises=np.full((n, 2), np.nan),
+            n_evaluations=self.counts[0],
+            n_failed=self.counts[1],
+            kind=self.kind,
         )
 
     @property

@@ -151,7 +151,7 @@ def uncertainty(
         if (seen := points_of_run(result, value, variables)) is not None:
             known = known_directions(*seen, x, value, meaning.rise(value))
         minimum = find_minimum(fun, meaning, x, value, start.box, moves=refine, known=known)
-        found = variables.translated(describe(fun, meaning, minimum, start, refine, level))
+        found = describe(fun, meaning, minimum, start, refine, level)
     if not is_constrained:
         return found
     warning = "the run had constraints, of which nothing is known here: where one is active, the errors are wrong."
