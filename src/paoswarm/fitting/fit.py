@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
@@ -165,23 +166,20 @@ def solve_fit(call: FitCall, known: Known = (), warm: Warm | None = None) -> Fit
         ProgressBar(call.progress, call.limits.maxfev) as bar,
     ):
         evaluate.count = bar.count if call.progress else None
-        has_moved = False
-
-        def observe(run: FitRun) -> None:
-            nonlocal has_moved
-            has_moved = True
-            bar.show(best=run.value, failed=run.n_failed or None)
+        n_seen = 0  # rounds
 
         def after_round() -> bool:
-            nonlocal has_moved
-            is_new, has_moved = has_moved, False
+            nonlocal n_seen
+            is_new, n_seen = run.nit > n_seen and math.isfinite(run.value), run.nit
+            if is_new:
+                bar.show(best=run.value, failed=run.n_failed or None)
             notify = call.notify
             return notify is not None and is_new and not evaluate.replayed and notify(lambda: fit_so_far(call, run))
 
         is_asynchronous = bool(call.options.workers.asynchronous)
         queue: Queue = PointQueue(evaluate) if is_asynchronous else Queue(evaluate)
         n_recorded = 0 if journal is None else journal.n_before_polishing
-        run = FitRun(searches, limits, observe, is_asynchronous=is_asynchronous, n_recorded=n_recorded)
+        run = FitRun(searches, limits, is_asynchronous=is_asynchronous, n_recorded=n_recorded)
         try:
             drive([run], queue, after_round)
         finally:
@@ -251,8 +249,7 @@ def make_fit(call: FitCall, run: FitRun, evaluate: Evaluator) -> Fit:
     )
     fit = Fit(**many.run(0))
     fit.history = History(best=np.array(run.best), nfev=np.array(run.counts, dtype=np.int64))
-    fit["solution"], fit["_agreement"], fit["_contradiction"] = solution, best.agreement, best.contradiction
-    fit["_searches"] = _searches(call, run)
+    fit["solution"], fit["_agreement"], fit["_searches"] = solution, best.agreement, _searches(call, run)
     if call.excess is not None:
         fit.update(call.excess.fields(point, cell))
     fit["_call"], fit["_known"], fit["_precision"] = call, _known(run), best.precision or Precision()

@@ -246,7 +246,7 @@ class Fit(Result):
         names = tuple(f"{name} " for name in one.names)
         said = (*one.warnings, *one.notes)
         own = [text if text.startswith(names) else text[0].upper() + text[1:] for text in said]
-        return (*self.solution.remarks(self["_contradiction"]), *own)
+        return (*self.solution.remarks(), *own)
 
     @explains_keywords(
         loss="choose a law of the noise, such as likelihood='student-t' for outliers",

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Callable
 
 import numpy as np
 
@@ -116,21 +115,12 @@ class Cells:
 class FitRun(Steered):
     """Take a fit to its end, round by round; or point by point, where values come in any order.
 
-    ``observe`` is called with the run after every round. A store has ``n_recorded`` points, without those that measure
-    the slope at the end of an earlier call; before these are known, no limit begins the end.
+    A store has ``n_recorded`` points, without those that measure the slope at the end of an earlier call; before these
+    are known, no limit begins the end.
     """
 
-    def __init__(
-        self,
-        searches: Cells,
-        limits: Limits,
-        observe: Callable[[FitRun], None],
-        *,
-        is_asynchronous: bool = False,
-        n_recorded: int = 0,
-    ) -> None:
-        self.searches, self._observe, self._is_asynchronous = searches, observe, is_asynchronous
-        self._n_recorded = n_recorded
+    def __init__(self, searches: Cells, limits: Limits, *, is_asynchronous: bool, n_recorded: int) -> None:
+        self.searches, self._is_asynchronous, self._n_recorded = searches, is_asynchronous, n_recorded
         self.nit = self.nfev = self.n_failed = 0
         self.best: list[float] = []  # value after every round
         self.counts: list[int] = []  # of simulations by then
@@ -218,8 +208,6 @@ class FitRun(Steered):
         self.counts.append(self.nfev)
         if self.n_failed == self.nfev >= _MOST_FAILURES:
             raise NoFiniteValue
-        if math.isfinite(self.value):
-            self._observe(self)
         if answer.end is not None:
             raise answer.end
         if self.limits.target is not None and self.value <= self.limits.target:

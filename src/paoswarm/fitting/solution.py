@@ -28,7 +28,7 @@ from paoswarm.fitting.cube import Cube
 from paoswarm.fitting.describe import Spot
 from paoswarm.fitting.fit_uncertainty import FitUncertainty, reach_of
 from paoswarm.fitting.minimum import Covariance
-from paoswarm.least_squares.ends import CORRELATED, IMPROBABLE, Contradiction
+from paoswarm.least_squares.ends import CORRELATED, IMPROBABLE, contradiction
 from paoswarm.least_squares.likelihoods import LogNormal, Poisson
 from paoswarm.least_squares.loss import Around, Loss
 from paoswarm.least_squares.trust_region import Linear, bounded_step
@@ -283,9 +283,11 @@ class Solution:
         gain = linear.gain(bounded_step(linear, *room, 1.0))
         return float(np.sqrt(max(gain, 0.0) / self.unit)) if self.unit > 0 else 0.0
 
-    def remarks(self, contradiction: Contradiction) -> list[str]:
+    def remarks(self) -> list[str]:
         """What to doubt."""
         said = []
+        series = self.comparison.series(len(self.outputs))
+        correlation = contradiction(self.around, self.loss, series, self.cube.n).correlation
         left, value = self.degrees_of_freedom, self.around.value
         if left > 0 and self.kind == "chi-square":
             larger, smaller = float(chdtrc(left, value)), float(chdtr(left, value))
@@ -300,9 +302,9 @@ class Solution:
                     f"Chi-square is {value:.4g} with {left} degrees of freedom, less than noise makes it (probability "
                     f"{smaller:.1g}): sigma may be too large."
                 )
-        if abs(contradiction.correlation) > CORRELATED:
+        if abs(correlation) > CORRELATED:
             said.append(
-                f"The residuals are correlated ({contradiction.correlation:+.1f} standard deviations from what noise "
+                f"The residuals are correlated ({correlation:+.1f} standard deviations from what noise "
                 "does): a better fit or a better model may exist, and standard errors may be too small."
             )
         if (far := self.distance) > _MOVED:
