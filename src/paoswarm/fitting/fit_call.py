@@ -28,8 +28,6 @@ from paoswarm.store.encoding import encode
 from paoswarm.store.store import RecordedRun, Store
 
 BUDGET = 1000  # simulations for each unknown; the hardest of the benchmark's fits that are solved take 500
-
-
 _INSTEAD = "give penalty=, which returns residuals, or express one unknown by the others"
 
 Known = Sequence[tuple[Floats, int, Floats]]  # points of the cube, their cells and outputs

@@ -313,7 +313,7 @@ class Fit(Result):
         >>> print(np.array([one.predictions[i] - measured[i] for i, one in enumerate(each)]).round(1))
         [-1.4  0.9  0.2  0.5 -0.4 -0.5]
         """
-        given = locals()
+        given = dict(locals())
         from paoswarm.fitting.fit import refit
 
         return refit(given.pop("self"), **given)
@@ -358,7 +358,7 @@ class Fit(Result):
             ``1 / sigma``, and scales and offsets, with flat priors, are integrated out (F11): evidences of fits that
             have the same of these can be compared.
         """
-        given = locals()
+        given = dict(locals())
         from paoswarm.fitting.sample_fit import sample_fit
 
         return sample_fit(given.pop("self"), **given)

@@ -43,6 +43,9 @@ _STALLED = 0.05  # fall of the logarithm over a window
 _PROMISING = 1e-2  # relative gain that the next step promises
 _NOT_WORSE = 1e-6  # relative
 _PLATEAU = 1.5  # an end that is not better than its start by this factor may be on a plateau
+CORRELATED = 3.0  # |z| from which residuals are no noise
+IMPROBABLE = 1e-3  # probability of a chi-square from which on it is too large
+_SHORTEST = 8  # residuals in series: with fewer, z says nothing
 
 
 class End(NamedTuple):
@@ -131,11 +134,6 @@ class Ends:
             if float(change @ change) <= max(_SAME_FIT, self.noise) * least and one.value <= end.value * (1 + same):
                 return end
         return None
-
-
-CORRELATED = 3.0  # |z| from which residuals are no noise
-IMPROBABLE = 1e-3  # probability of a chi-square from which on it is too large
-_SHORTEST = 8  # residuals in series: with fewer, z says nothing
 
 
 class Contradiction(NamedTuple):
