@@ -5,11 +5,10 @@ With ``x + B z`` and the rise ``u`` of the function one standard error away from
 half is half a standard error in every direction, the narrow and the wide ones, and nothing is lost to rounding however
 much the unknowns are correlated. The covariance is ``B inv(M) B'``.
 
-The first basis comes from steps along the axes. A step that is short or long compared with the bounds says nothing.
-What matters is how far the function rises: by too little, and rounding and noise are all that is seen; by too much, and
-the function is no parabola any more. Or it comes from points that a run has evaluated anyway: a parabola through those
-near the minimum is not good enough for the errors, because points lie where the search went, but it saves the
-evaluations that look for step lengths, and changes no digit of what is reported.
+The first basis comes from steps along the axes, chosen by how far the function rises: by too little, and rounding and
+noise are all that is seen; by too much, and the function is no parabola any more. Or it comes from points that a run
+has evaluated near the minimum. A parabola through those is not good enough for the errors, because points lie where the
+search went, but it saves the evaluations that look for step lengths.
 
 All differences are central, so their errors are even powers of the step, and two steps give Richardson's
 extrapolation. How far two steps disagree shows kinks and noise.

@@ -246,8 +246,8 @@ class Descents:
             return
         known = self.rough_jacobian
         if known is None:
-            known = np.zeros((len(self.pool.outputs[self.pool.best]), self.n))
-        self._finish = Finish(self.pool, self.loss, self.pool.best, known, self.precision or Precision())
+            known = np.zeros((len(self.pool.outputs[best]), self.n))
+        self._finish = Finish(self.pool, self.loss, best, known, self.precision or Precision())
         self._go_on(self._measure(self._finish))
 
     def _add(self, point: Floats, outputs: Floats) -> int:
