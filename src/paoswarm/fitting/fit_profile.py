@@ -16,8 +16,8 @@ from paoswarm.core.arrays import Floats
 from paoswarm.evaluate.call_options import CallOptions, Workers
 from paoswarm.evaluate.queue import Queue
 from paoswarm.evaluate.recording import open_evaluator
+from paoswarm.fitting.fit_run import ProfileRun
 from paoswarm.fitting.fit_uncertainty import aligned, reach_of
-from paoswarm.fitting.profile_run import ProfileRun
 from paoswarm.fitting.profile_walk import AT_BOUND, CROSSED, FAILED, GOING, Knot, Walk, crossing, others_on_wall
 from paoswarm.fitting.solution import Solution
 from paoswarm.fitting.views import plot_profiles

@@ -304,11 +304,9 @@ class Fit(Result):
 
         >>> import numpy as np
         >>> import paoswarm as ps
-        >>> t = np.arange(1.0, 7.0)
-        >>> measured = np.array([8.1, 10.6, 13.0, 13.9, 15.1, 15.4])
-        >>> def simulate(p):
-        ...     return p["limit"] * (1 - np.exp(-p["rate"] * t))
-        >>> fit = ps.fit(simulate, {"limit": (1, 100), "rate": ps.Real(0.01, 10, log=True)}, measured, rng=1)
+        >>> t, measured = np.arange(1.0, 7.0), np.array([8.1, 10.6, 13.0, 13.9, 15.1, 15.4])
+        >>> space = {"limit": (1, 100), "rate": ps.Real(0.01, 10, log=True)}
+        >>> fit = ps.fit(lambda p: p["limit"] * (1 - np.exp(-p["rate"] * t)), space, measured, rng=1)
         >>> each = [fit.refit(without=[i]) for i in range(6)]
         >>> print(np.array([one.predictions[i] - measured[i] for i, one in enumerate(each)]).round(1))
         [-1.4  0.9  0.2  0.5 -0.4 -0.5]
