@@ -9,7 +9,7 @@ from scipy import stats
 from scipy.optimize import minimize_scalar
 
 import paoswarm as ps
-from paoswarm.fitting.beliefs import Beliefs, Prior
+from paoswarm.fitting.comparison import Beliefs, Prior
 from paoswarm.run.read_space import read_space
 
 LAWS = {

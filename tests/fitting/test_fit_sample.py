@@ -13,7 +13,7 @@ from scipy import integrate, stats
 from scipy.special import gammaln
 
 import paoswarm as ps
-from paoswarm.fitting.fit_target import log_marginal_likelihood
+from paoswarm.fitting.sample_fit import log_marginal_likelihood
 from paoswarm.least_squares.likelihoods import LogNormal, Normal
 from paoswarm.least_squares.loss import Group, Loss
 

@@ -8,7 +8,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy import stats
 
-from paoswarm.least_squares.contradiction import CORRELATED, IMPROBABLE, Contradiction, contradiction, correlation
+from paoswarm.least_squares.ends import CORRELATED, IMPROBABLE, Contradiction, contradiction, correlation
 from paoswarm.least_squares.likelihoods import Huber, LogNormal, Normal, Poisson, StudentT
 from paoswarm.least_squares.loss import Group, Loss
 

@@ -111,7 +111,7 @@ def test_a_linear_model_is_solved_with_its_slope(n, at_once):
     ran(searches, lambda x: design @ x)
     assert searches.is_done
     assert searches.is_settled
-    assert_allclose(searches.pool.points[searches.best], lsq_linear(design, data, (0, 1)).x, atol=1e-5)
+    assert_allclose(searches.pool.points[searches.pool.best], lsq_linear(design, data, (0, 1)).x, atol=1e-5)
     assert_allclose(searches.jacobian, design, atol=1e-9 * np.abs(design).max())
 
 
@@ -126,7 +126,7 @@ def test_failing_points_end_no_search():
     ran(searches, model)
     assert (~np.isfinite(searches.pool.values)).sum() > 3
     assert searches.is_settled
-    assert_allclose(searches.pool.points[searches.best], [0.4, 0.5], atol=1e-5)
+    assert_allclose(searches.pool.points[searches.pool.best], [0.4, 0.5], atol=1e-5)
 
 
 def test_if_all_points_fail_nothing_is_found_and_nothing_hangs():
@@ -151,12 +151,12 @@ def test_noise_of_the_simulator_is_measured_and_respected(level):
     ran(searches, model)
     assert 0.6 * level < searches.precision.relative < 1.5 * level  # chi with 25 numbers: 14 % standard deviation
     assert searches.precision.floor > 0
-    best = np.sort(searches.pool.points[searches.best])
+    best = np.sort(searches.pool.points[searches.pool.best])
     quiet = searches_of(data, 2)
     ran(quiet, decay)
     assert quiet.precision == Precision()
     value = squares(data).value
-    assert value(decay(best)) <= value(decay(quiet.pool.points[quiet.best])) * (1 + 20 * level)
+    assert value(decay(best)) <= value(decay(quiet.pool.points[quiet.pool.best])) * (1 + 20 * level)
 
 
 def test_known_points_take_the_place_of_simulations():
@@ -167,11 +167,11 @@ def test_known_points_take_the_place_of_simulations():
     known = list(zip(first.pool.points, first.pool.outputs, strict=True))
     second = searches_of(data, 2, seed=2, known=[*known, (np.array([0.1, 0.1]), np.empty(0))])
     assert len(second.pool) == count + 1
-    assert_allclose(second.pool.values[second.best], first.pool.values[first.best])
+    assert_allclose(second.pool.values[second.pool.best], first.pool.values[first.pool.best])
     for _ in range(12):  # at the end at once: nothing better is far away
         for request in second.ask(1):
             second.tell(request, decay(request.point))
-    assert second.ends[0].value <= first.pool.values[first.best] * (1 + 1e-9)
+    assert second.ends[0].value <= first.pool.values[first.pool.best] * (1 + 1e-9)
     assert second.ends[0].spent < 8
 
 

@@ -5,8 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import paoswarm as ps
-from paoswarm.least_squares.descent import Precision
-from paoswarm.least_squares.finish import Finish
+from paoswarm.least_squares.descent import Finish, Precision
 from paoswarm.least_squares.likelihoods import Normal
 from paoswarm.least_squares.loss import Group, Loss
 from paoswarm.least_squares.pool import Pool

@@ -93,15 +93,15 @@ def test_scale_and_offset_are_those_of_the_largest_likelihood(law, scale, offset
         best = min((minimize(against, s, method="Nelder-Mead", options=options) for s in starts), key=lambda r: r.fun)
     assert loss.minus_two_log_likelihood(y) <= best.fun + 1e-8
     factor = loss.around(y).groups[0].factor
-    assert_allclose([factor.a] * scale + [factor.b] * offset, best.x, rtol=1e-4)
-    assert_allclose(loss.predicted(y), factor.a * y + factor.b)
+    assert_allclose([factor[0]] * scale + [factor[1]] * offset, best.x, rtol=1e-4)
+    assert_allclose(loss.predicted(y), factor[0] * y + factor[1])
 
 
 def test_a_scale_of_log_normal_data_is_the_mean_ratio():
     data, model = made(LogNormal())
     y = model(np.array([0.6, 0.05]))
     loss = Loss(data, (Group("", slice(0, 12), LogNormal(0.2), has_scale=True),))
-    assert_allclose(loss.around(y).groups[0].factor.a, np.exp(np.mean(np.log(data / y))), rtol=1e-12)
+    assert_allclose(loss.around(y).groups[0].factor[0], np.exp(np.mean(np.log(data / y))), rtol=1e-12)
 
 
 def test_units_of_scaled_data_do_not_matter():
@@ -121,7 +121,7 @@ def test_an_offset_is_found_where_plain_least_squares_would_make_predictions_neg
     for scale, offset in ((True, False), (False, True), (True, True)):
         around = Loss(data, (Group("", slice(0, 5), law, scale, offset),)).around(mu)
         assert np.isfinite(around.value)
-        assert (around.groups[0].factor.a * mu + around.groups[0].factor.b > 0).all()
+        assert (around.groups[0].factor[0] * mu + around.groups[0].factor[1] > 0).all()
 
 
 def test_outputs_that_no_factor_can_fit_have_no_value():

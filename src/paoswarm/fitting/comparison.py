@@ -1,43 +1,131 @@
-"""How what a simulator returns is compared with data: which numbers, with which law of the noise, what else counts."""
+r"""How what a simulator returns is compared with data, with which law of the noise, and what else is known.
+
+What is known of the unknowns besides the data is more residuals: priors, and penalties of the user's own. A density
+:math:`p` with its mode at :math:`x_0` is
+
+.. math:: r = \operatorname{sign}(x - x_0) \sqrt{2 \ln p(x_0) - 2 \ln p(x)}                                 \tag{F8}
+
+which is :math:`(x - a) / b` for a normal one.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import minimize_scalar
 
 from paoswarm._checks import choices
 from paoswarm.core.arrays import Floats
 from paoswarm.evaluate.calls import NAN, Detailed, Failed, Objective, to_fingerprint
-from paoswarm.fitting.beliefs import Beliefs
 from paoswarm.least_squares.likelihoods import Huber, Likelihood, Normal, StudentT, read_likelihood
 from paoswarm.least_squares.loss import Group, Loss, Scaled
 from paoswarm.least_squares.outputs import Output, Outputs, as_residuals
+from paoswarm.space.space import Space
+from paoswarm.space.variables import Real
+from paoswarm.store.encoding import decode
+
+_GRID = 2001  # points among which the mode of a density is looked for
+
+
+@dataclass(frozen=True)
+class Prior:
+    """The prior of one unknown: a density with its mode, or the mean and deviation of a normal law."""
+
+    key: Any  # name or index of the unknown
+    law: Any  # a frozen distribution of scipy.stats
+    mode: float
+
+    @classmethod
+    def of(cls, key: Any, law: Any, low: float, high: float) -> Prior:
+        """Find the mode of a density between the bounds of the unknown."""
+        if not (hasattr(law, "logpdf") and hasattr(law, "ppf")):
+            raise TypeError(f"the prior of {key!r} must be a frozen distribution of scipy.stats, got {law!r}")
+        ends = np.clip(law.ppf([1e-9, 1 - 1e-9]), low, high)
+        grid = np.linspace(float(ends[0]), float(ends[1]), _GRID)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            densities = law.logpdf(grid)
+        densities[np.isnan(densities)] = -np.inf
+        best = int(np.argmax(densities))
+        if not math.isfinite(densities[best]):
+            raise ValueError(f"the prior of {key!r} has no finite density within its bounds ({low:g}, {high:g})")
+        near = grid[max(best - 1, 0)], grid[min(best + 1, _GRID - 1)]
+        found = minimize_scalar(lambda x: -float(law.logpdf(x)), bounds=near, method="bounded", options={"xatol": 0})
+        mode = float(found.x) if -found.fun > densities[best] else float(grid[best])
+        return cls(key, law, mode)
+
+    def residual(self, x: float) -> float:
+        """The residual (F8); infinite where the density is zero."""
+        name = getattr(self.law.dist, "name", "")
+        if name == "norm":
+            return (x - float(self.law.mean())) / float(self.law.std())
+        with np.errstate(divide="ignore"):
+            fall = 2 * float(self.law.logpdf(self.mode) - self.law.logpdf(x))
+        return math.copysign(math.sqrt(max(fall, 0.0)), x - self.mode)
+
+
+@dataclass(frozen=True)
+class Beliefs:
+    """All that is known besides the data. It can be sent between processes."""
+
+    priors: tuple[Prior, ...] = ()
+    penalty: Callable[[Any], Any] | None = None  # of the point as the simulator gets it; returns residuals
+    count: int = 0  # of all residuals
+
+    @classmethod
+    def read(cls, priors: Any, penalty: Any, space: Space) -> Beliefs:
+        """Priors by name, and a penalty; both are tried at a point."""
+        found = () if priors is None else _read_priors(priors, space)
+        if penalty is not None and not callable(penalty):
+            raise TypeError(f"penalty must be a function of the unknowns that returns residuals, got {penalty!r}")
+        tried = cls(found, penalty)
+        middle = space.rows(((space.lower + space.upper) / 2)[None])[0]
+        return cls(found, penalty, len(tried.residuals(space.given(middle))))
+
+    def residuals(self, point: Any) -> Floats:
+        """The residuals at a point as the simulator gets it."""
+        own = [one.residual(_number(point[one.key])) for one in self.priors]
+        if self.penalty is None:
+            return np.array(own, dtype=float)
+        answer = np.atleast_1d(np.asarray(self.penalty(point)))
+        if answer.ndim != 1 or answer.dtype.kind not in "fiu":
+            raise TypeError(f"penalty must return real numbers, one or an array (k,), but returned {answer!r}")
+        return np.concatenate([own, answer.astype(float)])
+
+
+def _number(value: Any) -> float:
+    return float(getattr(value, "value", value))  # of lmfit.Parameters
+
+
+def _read_priors(priors: Any, space: Space) -> tuple[Prior, ...]:
+    if not isinstance(priors, Mapping):
+        raise TypeError(f"priors must be a dict of distributions by name of the unknown, got {priors!r}")
+    labels = space.labels()
+    found = []
+    for name, law in priors.items():
+        i = name if space.names is None and isinstance(name, int) else labels.index(name) if name in labels else -1
+        if not 0 <= i < len(labels):
+            raise ValueError(f"priors: there is no unknown {name!r}; {choices(str(name), labels)}")
+        one = space.variables[i]
+        if not isinstance(one, Real):
+            raise ValueError(f"priors: {name!r} is {one!r}; only numbers between two bounds can have a prior")
+        found.append(Prior.of(labels[i] if space.names is not None else i, law, one.low, one.high))
+    return tuple(found)
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Data with their laws; or the law of residuals, if the simulator compares by itself. It can be pickled.
+    """Data with their laws; or the law of residuals, if the simulator compares by itself. It can be pickled."""
 
-    Attributes
-    ----------
-    outputs : Outputs or None
-        None for residuals.
-    groups : tuple of Group
-        Of the data; of residuals one whose rows are not known yet.
-    beliefs : Beliefs
-    without : object
-        What indexes the data that do not count; of a dict, names or a dict of such by name. None: nothing.
-    """
-
-    outputs: Outputs | None
-    groups: tuple[Group, ...]
+    outputs: Outputs | None  # None for residuals
+    groups: tuple[Group, ...]  # of the data; of residuals one whose rows are not known yet
     beliefs: Beliefs = field(default_factory=Beliefs)
-    without: Any = None
+    without: Any = None  # what indexes the data that do not count; of a dict, names or a dict of such by name
 
     @classmethod
     def read(cls, data: Any, sigma: Any, likelihood: Any, beliefs: Beliefs, without: Any = None) -> Comparison:
@@ -51,13 +139,16 @@ class Comparison:
         plain = {name: one.data if isinstance(one, Scaled) else one for name, one in given.items()}
         outputs = Outputs.of(plain if isinstance(data, Mapping) else plain[""])
         for name, what in (("sigma", sigma), ("likelihood", likelihood)):
-            _check_names(name, what, outputs)
+            if isinstance(what, Mapping) and not outputs.is_dict:
+                raise TypeError(f"{name} is a dict, but data is one array")
+            _check_names(name, what if isinstance(what, Mapping) else (), outputs.parts)
         groups = []
         for part, one in zip(outputs.parts, given.values(), strict=True):
             law = _law(_of(likelihood, part.name, "normal"), None, part.label)
             own, has_datum = _of(sigma, part.name, None), ~np.isnan(outputs.data[part.rows])
             if own is not None:
-                law = law.with_sigma(_compact(part.spread("sigma", own)[has_datum]))
+                spread = part.spread("sigma", own)[has_datum]
+                law = law.with_sigma(float(spread[0]) if (spread == spread[0]).all() else spread)
             elif np.ndim(each := getattr(law, "sigma", 0.0)):
                 part.spread("sigma", each)
                 law = law.part(has_datum)
@@ -174,12 +265,9 @@ def _left_out(without: Any, parts: Sequence[Output], m: int) -> NDArray[np.bool_
         without = without if isinstance(without, Mapping) else dict.fromkeys(names, ...)
     else:
         without = {"": without}
+    _check_names("without", without, parts)
     found = np.zeros(m, dtype=bool)
-    for name, which in without.items():
-        part = next((one for one in parts if one.name == name), None)
-        if part is None:
-            known = [one.name for one in parts]
-            raise ValueError(f"without: there are no data of an output {name!r}; {choices(str(name), known)}")
+    for part, which in ((part, without[part.name]) for part in parts if part.name in without):
         index = which if isinstance(which, slice) or which is ... else np.asarray(which)
         if isinstance(index, np.ndarray) and index.size == 0:
             continue
@@ -209,18 +297,17 @@ def _law(likelihood: Any, sigma: Any, what: str) -> Likelihood:
     return law.with_sigma(float(sigma))
 
 
-def _check_names(name: str, given: Any, outputs: Outputs) -> None:
+def _check_names(name: str, given: Any, parts: Sequence[Output]) -> None:
     """Raise if a dict names outputs that have no data."""
-    if not isinstance(given, Mapping):
-        return
-    if not outputs.is_dict:
-        raise TypeError(f"{name} is a dict, but data is one array")
-    known = [part.name for part in outputs.parts]
+    known = [part.name for part in parts]
     for one in given:
         if one not in known:
             raise ValueError(f"{name}: there are no data of an output {one!r}; {choices(str(one), known)}")
 
 
-def _compact(sigma: Floats) -> Any:
-    """One number if all are the same."""
-    return float(sigma[0]) if (sigma == sigma[0]).all() else sigma
+def recorded_comparison(problem: dict[str, Any], outputs: Floats) -> Comparison:
+    """How a simulation ``(m,)`` of a stored fit is compared with its data; residuals of beliefs come last."""
+    given = {name: decode(problem.get(name)) for name in ("data", "sigma", "likelihood")}
+    comparison = Comparison.read(**given, beliefs=Beliefs())
+    n_beliefs = 0 if comparison.outputs is None else len(outputs) - len(comparison.outputs.data)
+    return replace(comparison, beliefs=Beliefs(count=n_beliefs))

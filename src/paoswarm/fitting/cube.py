@@ -1,24 +1,29 @@
-"""The unit cube of the continuous unknowns, and the combinations of the others."""
+"""The continuous unknowns of a space: as the unit cube of a fit, and as what is fitted while the others stay.
+
+Errors are taken in the coordinate that the search sees, of a logarithmic variable in its logarithm. There the function
+is more nearly a parabola, and no interval contains a number below zero.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import product
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from paoswarm.core.arrays import Floats
+from paoswarm.evaluate.calls import Objective
 from paoswarm.space.space import Space
+from paoswarm.space.variables import Periodic, Real
 
 MOST_CELLS = 64  # combinations that are searched one by one
 
 
 class Cube:
     """The map between the unit cube, with a cell for each combination of whole numbers and choices, and a space.
-
-    Parameters
-    ----------
-    space : Space
 
     Attributes
     ----------
@@ -75,9 +80,72 @@ class Cube:
         """The user's numbers ``(d,)`` at a point."""
         return self.space.rows(self.coordinates(point[None], cell))[0]
 
+    def variables(self, point: Floats, cell: int) -> FittedVariables:
+        """The continuous unknowns around a point."""
+        return FittedVariables(self.space, self.row(point, cell))
+
     def place(self, rows: Floats) -> tuple[Floats, NDArray[np.intp]]:
         """Points ``(m, n)`` of the cube, and the cells ``(m,)``, of the user's numbers ``(m, d)``."""
         z = self.space.coordinates(rows)
         held = np.where(self._free, 0.0, z)
         cells = np.argmin(np.abs(held[:, None] - self.cells).max(axis=2), axis=1)
         return np.clip((z[:, self._free] - self.low) / self.width, 0.0, 1.0), cells
+
+
+@dataclass(frozen=True)
+class FittedVariables:
+    """The continuous variables of a space, which are fitted, and the point at which the others stay."""
+
+    space: Space
+    row: Floats  # (d,), the whole point
+
+    @cached_property
+    def fitted(self) -> list[Real | Periodic]:
+        """The variables."""
+        return [one for one in self.space.variables if isinstance(one, Real | Periodic)]
+
+    @cached_property
+    def is_fitted(self) -> NDArray[np.bool_]:
+        """Whether each variable is continuous."""
+        return np.array([isinstance(one, Real | Periodic) for one in self.space.variables])
+
+    @cached_property
+    def is_log(self) -> NDArray[np.bool_]:
+        """Whether each of the fitted variables is logarithmic."""
+        return np.array([isinstance(one, Real) and one.log for one in self.fitted])
+
+    @property
+    def x(self) -> Floats:
+        """The fitted numbers."""
+        return self.row[self.is_fitted]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What they are called."""
+        return tuple(np.array(self.space.labels())[self.is_fitted].tolist())
+
+    @property
+    def held(self) -> dict[str, Any]:
+        """The values of the other variables."""
+        every = zip(self.space.labels(), self.space.variables, self.row.tolist(), self.is_fitted, strict=True)
+        return {label: one.value(number) for label, one, number, fitted in every if not fitted}
+
+    def coordinates(self, x: Floats) -> Floats:
+        """Fitted numbers as coordinates: the logarithms of those that are logarithmic."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(self.is_log, np.log(np.maximum(x, 0.0)), x)
+
+    def numbers(self, u: Floats) -> Floats:
+        """Fitted numbers ``(..., k)`` of coordinates."""
+        with np.errstate(over="ignore"):
+            return np.where(self.is_log, np.exp(np.where(self.is_log, u, 0.0)), u)
+
+    def point(self, u: Floats) -> Any:
+        """What the user's function gets for coordinates ``(k,)`` or ``(m, k)``: the whole point."""
+        rows = np.tile(self.row, (*u.shape[:-1], 1)) if u.ndim > 1 else self.row.copy()
+        rows[..., self.is_fitted] = self.numbers(u)
+        return self.space.given(rows)
+
+    def call(self, fun: Objective, u: Floats, *args: Any) -> Any:
+        """What the user's function returns at coordinates ``(k,)`` or ``(m, k)``."""
+        return fun(self.point(u), *args)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from paoswarm.core.arrays import Floats
-from paoswarm.fitting.derivatives import ROUGH, Extrapolated
+from paoswarm.fitting.cube import FittedVariables
+from paoswarm.fitting.derivatives import ROUGH, Extrapolated, FitFunction, Meaning
 from paoswarm.fitting.fit_uncertainty import FitUncertainty, reach_of
-from paoswarm.fitting.minimum import Covariance, Minimum, covariance_of, widths_of
-from paoswarm.fitting.profile import Around, profile_ends
-from paoswarm.fitting.read_fit import FitFunction, FitStart, Meaning
+from paoswarm.fitting.minimum import Covariance, Minimum, covariance_of, newton_step, widths_of
+from paoswarm.fitting.profile_ends import Around, profile_ends
 from paoswarm.run.read_input import Box
+from paoswarm.space.lmfit_parameters import ParametersSpace
 
 _NOISE = 3.0  # growth of the disagreement when the step is halved: 2 for a kink, 4 for noise
 _FAR = 0.2  # of the length within which the model holds: too far from the minimum
@@ -25,75 +28,157 @@ _LOWER = 0.01  # of the rise at one standard error: a value this much lower belo
 _LOUD = 0.05  # of the same: with more noise, that rise cannot be checked
 
 
+class Start(NamedTuple):
+    """The point that a user gives, in the coordinates in which errors are taken."""
+
+    x: Floats
+    box: Box
+    names: tuple[str, ...]
+    variables: FittedVariables
+
+
+class Spot(NamedTuple):
+    """A point at which errors are taken, in the coordinates of the variables."""
+
+    x: Floats
+    fun: float
+    box: Box
+    names: tuple[str, ...]
+    variables: FittedVariables
+    widths: Floats
+    free: NDArray[np.bool_]
+    on_bound: NDArray[np.bool_]
+
+    def described(
+        self,
+        found: Covariance,
+        *,
+        what: str,
+        warnings: Sequence[str] = (),
+        notes: Sequence[str] = (),
+        late_notes: Sequence[str] = (),
+        is_singular: bool = False,
+        profile: Floats | None = None,
+        **fields: Any,
+    ) -> FitUncertainty:
+        """Errors in the user's numbers, with the sentences that belong to any errors; ``what`` depends on unknowns."""
+        x, (lower, upper), names, errors = self.x, self.box, self.names, found.standard_errors
+        variables, is_log, space = self.variables, self.variables.is_log, self.variables.space
+        labels = [f"ln {name}" if log else name for name, log in zip(names, is_log, strict=True)]
+        condition, weakest = (1.0, errors) if is_singular else condition_of(found.matrix, errors)
+        on_bound = [
+            f"{names[i]} lies on its {'lower' if x[i] - lower[i] < upper[i] - x[i] else 'upper'} bound. It is taken as "
+            "fixed: the errors of the others hold if its value is right."
+            for i in np.flatnonzero(self.on_bound)
+        ]
+        undetermined = of_directions(found.flat, found.downhill, labels, self.widths)
+        without = np.flatnonzero(np.isinf(errors) & ~self.free & ~self.on_bound)
+        undetermined += [f"{names[i]} has no effect on the {what}." for i in without]
+        of_condition = []
+        if condition > _ILL:
+            of_condition = [
+                f"the condition number is {condition:.1g}: the data hardly tell some unknowns apart. The least certain "
+                f"combination changes {direction(weakest, labels, self.widths)}."
+            ]
+        crossed = of_bounds(x, errors, self.box, names)
+        numbers, row = variables.numbers(x), variables.row.copy()
+        row[variables.is_fitted] = numbers
+        slope = np.where(is_log, numbers, 1.0)  # of the number along its coordinate
+        covariance = slope[:, None] * slope * found.matrix
+        return FitUncertainty(
+            x=numbers,
+            fun=self.fun,
+            names=names,
+            standard_errors=slope * errors,
+            covariance=covariance,
+            hessian=found.hessian / slope[:, None] / slope,
+            free=self.free,
+            condition_number=condition,
+            warnings=(*undetermined, *warnings),
+            notes=(*on_bound, *notes, *crossed, *late_notes, *of_condition),
+            profile=None if profile is None else variables.numbers(profile.T).T,
+            is_log=is_log,
+            held=variables.held,
+            parameters=space.with_errors(row, covariance) if isinstance(space, ParametersSpace) else None,
+            _root=found.root,
+            _room=np.minimum(x - lower, upper - x),
+            _point=variables.point,
+            **fields,
+        )
+
+
 def describe(
-    fun: FitFunction, meaning: Meaning, minimum: Minimum, start: FitStart, refine: bool, level: float | None
+    fun: FitFunction, meaning: Meaning, minimum: Minimum, start: Start, refine: bool, level: float | None
 ) -> FitUncertainty:
     """Standard errors at a minimum, with all that is to know of them; at a level, profile intervals too."""
     x, value, d = minimum.x, minimum.at, len(start.x)
     box, names = start.box, start.names
     unit = meaning.rise(value)
-    coordinates = [f"ln {name}" if log else name for name, log in zip(names, start.is_log, strict=True)]
-    warnings, notes = [], []
-    nothing = np.full((d, d), np.nan)
-    found = Covariance(nothing, np.zeros((d, 0)), nothing[0], nothing, np.zeros((d, 0)), np.zeros((d, 0)))
-    newton, step = 0.0, 1.0
-    widths = widths_of(box, x)
-    if minimum.settled is not None:
-        found = covariance_of(minimum.settled, unit)
-        newton, step = minimum.settled.newton, minimum.settled.step
-        warnings += of_roughness(minimum.settled.found)
+    nothing, none = np.full((d, d), np.nan), np.zeros((d, 0))
+    found = Covariance(nothing, none, nothing[0], nothing, none, none)
+    warnings, notes, late_notes = [], [], []
+    model = minimum.model
+    if minimum.place is not None and model is not None:
+        found = covariance_of(minimum.place, model, unit)
+        warnings += of_roughness(model)
         if unit == 0:
             notes.append("the sum of squares is zero, so the variance of the data is unknown.")
     errors = np.where(~minimum.free & ~minimum.on_bound, np.inf, found.standard_errors)
     with np.errstate(divide="ignore", invalid="ignore"):
         shift = np.where(x == start.x, 0.0, (x - start.x) / errors)
     rises = _rises(fun, x, value, unit, found.matrix, errors, box)
-    condition, weakest = condition_of(found.matrix, errors)
-    warnings += of_directions(found.flat, found.downhill, coordinates, widths)
-    warnings += [f"{names[i]} has no effect on the function." for i in np.flatnonzero(np.isinf(errors) & ~minimum.free)]
-    more, others = of_the_point(newton, step, shift, names, may_move=refine)
-    notes += [
-        f"{names[i]} lies on its {'lower' if x[i] - box[0][i] < box[1][i] - x[i] else 'upper'} bound. It is taken as "
-        "fixed: the errors of the others hold if its value is right."
-        for i in np.flatnonzero(minimum.on_bound)
-    ]
-    notes += others + of_bounds(x, errors, box, names) + of_noise(minimum.noise, unit)
-    notes += of_shape(rises, names, has_profile=level is not None) if minimum.noise < _LOUD * unit else []
-    notes += of_condition(condition, weakest, coordinates, widths)
+    if np.isfinite(shift).any() and np.nanmax(np.abs(shift)) > _SHIFTED:
+        i = int(np.nanargmax(np.abs(shift)))
+        notes.append(
+            f"the given point was not quite the minimum. The errors are taken at the minimum, {abs(shift[i]):.2g} "
+            f"standard errors of {names[i]} away."
+        )
+    if minimum.noise:
+        late_notes.append(
+            f"the function is noisy: values at one point scatter by {minimum.noise:.2g}, and one standard error away "
+            f"it rises by {unit:.2g}. Steps were lengthened accordingly, and no Newton steps were taken."
+        )
+    if minimum.noise < _LOUD * unit:
+        late_notes += of_shape(rises, names, has_profile=level is not None)
     ends = None
     if level is not None:
         sure = np.flatnonzero(np.isfinite(errors) & (errors > 0)).tolist()
         around = Around(x, value, unit, found.root, box)
         ends, lowest = profile_ends(fun, around, sure, reach_of(level, meaning.degrees_of_freedom))
-        notes += of_profile(ends, sure, names)
+        if lost := [names[i] for i in sure if np.isnan(ends[i]).any()]:
+            late_notes.append(
+                f"an end of the profile interval was not found for {', '.join(lost)}: the valley is too narrow and "
+                "curved."
+            )
         if lowest < value - _LOWER * unit:
             warnings.append(
                 f"the search for profile intervals found a lower value, {lowest:.6g}: there is a better minimum. "
                 "Search again."
             )
-    return FitUncertainty(
-        x=x,
-        fun=value,
-        names=names,
-        standard_errors=errors,
-        covariance=found.matrix,
-        hessian=found.hessian,
-        free=minimum.free,
+    away = 0.0 if model is None else float(np.linalg.norm(newton_step(model.m, model.g)))
+    if model is not None and away > _FAR * model.step:
+        why = "Newton steps did not get there" if refine else "refine=True goes there"
+        warnings.append(
+            f"the slope is not zero: the minimum should be {away:.2g} standard errors away, but {why}. "
+            "The errors hold at a minimum."
+        )
+    spot = Spot(x, value, box, names, start.variables, widths_of(box, x), minimum.free, minimum.on_bound)
+    return spot.described(
+        found._replace(standard_errors=errors),
+        what="function",
+        warnings=warnings,
+        notes=notes,
+        late_notes=late_notes,
         variance=None if meaning.is_likelihood else unit,
         n_data=meaning.n_data,
         degrees_of_freedom=meaning.degrees_of_freedom,
-        condition_number=condition,
         shift=shift,
         rises=rises,
-        warnings=tuple(warnings + more),
-        notes=tuple(notes),
         n_evaluations=fun.n_evaluations,
         n_failed=fun.n_failed,
         kind="negative log likelihood" if meaning.is_likelihood else "sum of squares",
         profile=ends,
         profile_level=level,
-        _root=found.root,
-        _room=np.minimum(x - box[0], box[1] - x),
     )
 
 
@@ -150,16 +235,6 @@ def of_roughness(found: Extrapolated) -> list[str]:
     ]
 
 
-def of_noise(noise: float, unit: float) -> list[str]:
-    """A note that the function is noisy, and what was done about it."""
-    if not noise:
-        return []
-    return [
-        f"the function is noisy: values at one point scatter by {noise:.2g}, and one standard error away it rises by "
-        f"{unit:.2g}. Steps were lengthened accordingly, and no Newton steps were taken."
-    ]
-
-
 def of_directions(flat: Floats, downhill: Floats, names: Sequence[str], widths: Floats) -> list[str]:
     """Warnings about directions in which the function does not rise."""
     said = [
@@ -176,26 +251,6 @@ def of_directions(flat: Floats, downhill: Floats, names: Sequence[str], widths: 
             f"lowers the value.{more} Search again from here."
         )
     return said
-
-
-def of_the_point(
-    newton: float, step: float, shift: Floats, names: Sequence[str], *, may_move: bool
-) -> tuple[list[str], list[str]]:
-    """Warnings and notes about how far the given point is from the minimum."""
-    warnings, notes = [], []
-    if newton > _FAR * step:
-        why = "Newton steps did not get there" if may_move else "refine=True goes there"
-        warnings.append(
-            f"the slope is not zero: the minimum should be {newton:.2g} standard errors away, but {why}. "
-            "The errors hold at a minimum."
-        )
-    if np.isfinite(shift).any() and np.nanmax(np.abs(shift)) > _SHIFTED:
-        i = int(np.nanargmax(np.abs(shift)))
-        notes.append(
-            f"the given point was not quite the minimum. The errors are taken at the minimum, {abs(shift[i]):.2g} "
-            f"standard errors of {names[i]} away."
-        )
-    return warnings, notes
 
 
 def of_bounds(x: Floats, errors: Floats, box: Box, names: Sequence[str]) -> list[str]:
@@ -232,23 +287,5 @@ def of_shape(rises: Floats, names: Sequence[str], *, has_profile: bool) -> list[
     ]
 
 
-def of_profile(ends: Floats, unknowns: Sequence[int], names: Sequence[str]) -> list[str]:
-    """A note about profile intervals that were not found."""
-    lost = [names[i] for i in unknowns if np.isnan(ends[i]).any()]
-    if not lost:
-        return []
-    return [f"an end of the profile interval was not found for {', '.join(lost)}: the valley is too narrow and curved."]
-
-
 def _times(rise: float) -> str:
     return "over 100" if rise > 100 else f"{rise:.2g}"
-
-
-def of_condition(number: float, weakest: Floats, names: Sequence[str], widths: Floats) -> list[str]:
-    """A note about unknowns that are almost exchangeable."""
-    if not number > _ILL:
-        return []
-    return [
-        f"the condition number is {number:.1g}: the data hardly tell some unknowns apart. The least certain "
-        f"combination changes {direction(weakest, names, widths)}."
-    ]

@@ -1,16 +1,44 @@
-"""`fit`: find the unknowns of a simulator from its outputs."""
+"""`fit`: find the unknowns of a simulator from its outputs; and once more, with other data, noise or beliefs."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import replace
 from typing import Any
 
-from paoswarm._checks import explains_keywords
-from paoswarm.core.random import Seed
+import numpy as np
+from numpy.typing import NDArray
+
+from paoswarm._checks import explains_keywords, flag
+from paoswarm._extras import ProgressBar
+from paoswarm.core.arrays import Floats
+from paoswarm.core.random import Seed, check_seed
+from paoswarm.evaluate.call_options import CallOptions, Workers
 from paoswarm.evaluate.calls import Objective
-from paoswarm.fitting.fit_call import read_fit
+from paoswarm.evaluate.evaluator import Evaluator
+from paoswarm.evaluate.queue import PointQueue, Queue
+from paoswarm.fitting.comparison import Beliefs, Comparison, Simulation
+from paoswarm.fitting.fit_call import BUDGET, FitCall, Known, read_fit
 from paoswarm.fitting.fit_result import Fit
-from paoswarm.fitting.solve_fit import solve_fit
+from paoswarm.fitting.fit_run import Cells, FitRun
+from paoswarm.fitting.solution import Solution
+from paoswarm.least_squares.descent import Precision
+from paoswarm.least_squares.descents import Warm
+from paoswarm.methods.agreement import Search
+from paoswarm.run.callback import read_callback
+from paoswarm.run.drive import drive
+from paoswarm.run.history import History
+from paoswarm.run.many_result import Found, make_result
+from paoswarm.run.result import Result
+from paoswarm.run.run import Ends
+from paoswarm.run.stopping import Limits, Status
+from paoswarm.space.evaluations import Evaluations
+from paoswarm.store.journal import Journal
+
+_STILL = 3e-3  # standard errors: a step that gains less than one of this length is not taken
+_BENT = 0.05  # share of the change of outputs: slopes then differ by about twice as much
 
 
 @explains_keywords(
@@ -118,3 +146,231 @@ def fit(
     It took ... simulations; 3 searches have ended.
     """
     return solve_fit(read_fit(**locals()))
+
+
+def solve_fit(call: FitCall, known: Known = (), warm: Warm | None = None) -> Fit:
+    """Take a fit to its end.
+
+    ``known`` are points that were simulated before, with their cells and outputs. With ``warm`` it goes on from the
+    best one only.
+    """
+    comparison, known = call.comparison, known or call.known
+    n_numbers = comparison.n_numbers or next((len(outputs) for _, _, outputs in known if len(outputs)), None)
+    limits = call.limits.restarted()
+    journal = None if call.store is None else Journal(call.store, call.describe(), call.to_fingerprint())
+    searches = Cells(call, n_numbers, known, warm)
+    with (
+        journal or nullcontext(),
+        Evaluator(call.objective, call.options, journal, space=call.space, n_details=n_numbers) as evaluate,
+        ProgressBar(call.progress, call.limits.maxfev) as bar,
+    ):
+        evaluate.count = bar.count if call.progress else None
+        n_seen = 0  # rounds
+
+        def after_round() -> bool:
+            nonlocal n_seen
+            is_new, n_seen = run.nit > n_seen and math.isfinite(run.value), run.nit
+            if is_new:
+                bar.show(best=run.value, failed=run.n_failed or None)
+            notify = call.notify
+            return notify is not None and is_new and not evaluate.replayed and notify(lambda: fit_so_far(call, run))
+
+        is_asynchronous = bool(call.options.workers.asynchronous)
+        queue: Queue = PointQueue(evaluate) if is_asynchronous else Queue(evaluate)
+        n_recorded = 0 if journal is None else journal.n_before_polishing
+        run = FitRun(searches, limits, is_asynchronous=is_asynchronous, n_recorded=n_recorded)
+        try:
+            drive([run], queue, after_round)
+        finally:
+            queue.close()
+        fit = make_fit(call, run, evaluate)
+        if journal is not None:
+            is_final = fit.status > 0 and fit.status != Status.TIME
+            journal.end(Status(fit.status).name, fit.message, final=bool(is_final))
+            fit.message += journal.origin(int(fit.nfev))
+    evaluate.warn("a failure")
+    return fit
+
+
+def fit_so_far(call: FitCall, run: FitRun) -> Result:
+    """What a callback sees."""
+    best = run.searches.best
+    x = call.cube.row(best.pool.points[best.pool.best], run.searches.best_cell)
+    fields = {"x": x, "fun": run.value, "nit": run.nit, "nfev": run.nfev, "n_failed": run.n_failed}
+    return Result(**fields, **({} if call.space.is_plain else {"space": call.space}))
+
+
+def make_fit(call: FitCall, run: FitRun, evaluate: Evaluator) -> Fit:
+    """The result of a fit that has ended."""
+    ends: Ends | None = run.ends
+    assert ends is not None
+    cells, cell = run.searches, run.searches.best_cell
+    best = cells.best
+    point, outputs = best.pool.points[best.pool.best], best.pool.outputs[best.pool.best]
+    found = Found(
+        x=call.cube.row(point, cell)[None],
+        fun=np.array([run.value]),
+        nit=ends.nit,
+        nfev=ends.nfev,
+        n_failed=np.array([run.n_failed]),
+        swarm=None,
+        status=ends.status,
+        rule=ends.rule,
+        best=np.array([run.best]),
+        agreements=[best.agreement],
+        last_words=[ends.why],
+        failure_kinds=[run.failure_kinds],
+    )
+    many, _ = make_result(
+        [found],
+        space=call.space,
+        method=None,
+        limits=run.limits,
+        engine="numpy",
+        seeds=[],
+        failures=evaluate.log.first,
+        evaluations=_evaluations(call, run),
+    )
+    measured, rough = best.jacobian, best.rough_jacobian
+    slope = measured if measured is not None else rough
+    solution = Solution(
+        cube=call.cube,
+        comparison=call.comparison,
+        point=point.copy(),
+        cell=cell,
+        outputs=outputs,
+        jacobian=np.zeros((len(outputs), cells.cube.n)) if slope is None else slope,
+        is_measured=measured is not None,
+        noise=0.0 if best.precision is None else best.precision.relative,
+        counts=(run.nfev, run.n_failed),
+        edge=best.pool.region.normals(point),
+        edge_names=() if call.excess is None else call.excess.on_edge(best.pool.region, point),
+    )
+    fit = Fit(**many.run(0))
+    fit.history = History(best=np.array(run.best), nfev=np.array(run.counts, dtype=np.int64))
+    fit["solution"], fit["_agreement"], fit["_searches"] = solution, best.agreement, _searches(call, run)
+    if call.excess is not None:
+        fit.update(call.excess.fields(point, cell))
+    fit["_call"], fit["_known"], fit["_precision"] = call, _known(run), best.precision or Precision()
+    return fit
+
+
+def _known(run: FitRun) -> Known:
+    """All points that were simulated, with their cells and outputs."""
+    pools = enumerate(one.pool for one in run.searches.all)
+    return [
+        (point, cell, outputs) for cell, pool in pools for point, outputs in zip(pool.points, pool.outputs, strict=True)
+    ]
+
+
+def _searches(call: FitCall, run: FitRun) -> tuple[Search, ...]:
+    """How all searches have ended, in the coordinates of the space."""
+    found = []
+    for cell, end in ((cell, end) for cell, one in enumerate(run.searches.all) for end in one.ends):
+        x = call.cube.coordinates(end.x, cell)
+        found.append(Search(0, 1, end.spent, x, end.value, end.state, end.first_value, "Gauss-Newton"))
+    return tuple(found)
+
+
+def _evaluations(call: FitCall, run: FitRun) -> Evaluations:
+    """All simulated points and values, cell by cell."""
+    kept = Evaluations()
+    for cell, one in enumerate(run.searches.all):
+        if len(one.pool):
+            values = np.where(np.isfinite(one.pool.values), one.pool.values, np.nan)
+            kept.add(call.space.rows(call.cube.coordinates(one.pool.points, cell)), values)
+    return kept
+
+
+def refit(
+    fit: Fit,
+    *,
+    search: bool,
+    maxfev: float | None,
+    time_limit: float | None,
+    workers: Any,
+    callback: Any,
+    progress: bool,
+    rng: Any,
+    **changes: Any,
+) -> Fit:
+    """Fit again; see `Fit.refit`. ``changes`` are arguments of the call; ``...`` says that one is not new."""
+    old: FitCall = fit["_call"]
+    given = old.given | {name: one for name, one in changes.items() if one is not ...}
+    if (given["data"] is None) != (old.given["data"] is None):
+        raise ValueError("data: the simulator returns residuals, or predictions; refit cannot change that, call ps.fit")
+    check_seed(rng)
+    options = old.options if workers is None else CallOptions(False, Workers.of(workers))
+    nothing_new = maxfev is not None and maxfev == 0
+    limits = Limits.read(None, 1 if nothing_new else maxfev, None, 0.0, time_limit, (None, BUDGET * old.cube.n))
+    comparison, known, rows = _translated(fit, old, given)
+    call = replace(
+        old,
+        objective=Simulation(old.objective.simulate, comparison),
+        comparison=comparison,
+        limits=limits._replace(maxfev=0) if nothing_new else limits,
+        starts=[],
+        options=options,
+        notify=read_callback(callback),
+        progress=flag("progress", progress),
+        rng=rng,
+        seed=None,
+        at_once=options.workers.count,
+        store=None,
+        given=given,
+    )
+    found = solve_fit(call, known, None if flag("search", search) else _warm(fit, comparison, rows))
+    count = f"{len(known)} known and {found.nfev} new simulations."
+    if nothing_new:
+        found.message = f"This is the best of {count}"
+    elif not search and found.status == Status.CONVERGED:
+        found.message = f"Converged near the best of {count} Other minima were not looked for."
+    else:
+        found.message += f" There were {count}"
+    return found
+
+
+def _translated(fit: Fit, old: FitCall, given: dict[str, Any]) -> tuple[Comparison, Known, NDArray[np.intp]]:
+    """What outputs are compared with now, all simulations in the form of that, and which of the old outputs it has."""
+    are_same = all(given.get(name) is old.given.get(name) for name in ("priors", "penalty"))
+    before = old.comparison
+    beliefs = before.beliefs if are_same else Beliefs.read(given["priors"], given.get("penalty"), old.space)
+    comparison = Comparison.read(given["data"], given["sigma"], given["likelihood"], beliefs, given.get("without"))
+    m = max(len(outputs) for _, _, outputs in fit["_known"]) - before.beliefs.count
+    rows = np.arange(m)
+    if before.outputs is not None and comparison.outputs is not None:
+        rows = comparison.outputs.rows_in(before.outputs)
+    known = []
+    for point, cell, outputs in fit["_known"]:
+        if len(outputs):
+            own = outputs[m:] if are_same else beliefs.residuals(old.space.given(old.cube.row(point, cell)))
+            outputs = np.concatenate([outputs[rows], own])
+        known.append((point, cell, outputs))
+    comparison.loss(len(rows) + beliefs.count)  # raises if no data are left
+    return comparison, known, rows
+
+
+def _warm(fit: Fit, comparison: Comparison, rows: NDArray[np.intp]) -> Warm:
+    """What is known of the best point of a fit.
+
+    The slopes there count as known within one standard error, where the errors of the fit itself rely on them, and as
+    far as they predict the outputs.
+    """
+    solution: Solution = fit.solution
+
+    def is_near(point: Floats, outputs: Floats) -> bool:
+        apart = point - solution.point
+        apart = np.where(solution.cube.is_round, apart - np.rint(apart), apart)
+        moved = solution.jacobian[rows] @ apart
+        pair = np.zeros((len(outputs), 2))
+        pair[: len(rows)] = np.stack([moved, outputs[: len(rows)] - solution.outputs[rows] - moved], axis=1)
+        loss = comparison.loss(len(outputs))
+        straight, bent = np.linalg.norm(loss.slope(loss.around(outputs), pair), axis=0)
+        far = float(np.linalg.norm(solution.slope @ apart))
+        return solution.is_measured and (far**2 <= solution.unit or bool(bent <= _BENT * straight))
+
+    precision: Precision = fit["_precision"]
+    value = solution.around.value
+    if value > 0 and solution.unit > 0:
+        precision = precision._replace(tol=max(precision.tol, _STILL**2 * solution.unit / value))
+    return Warm(precision, solution.cell, is_near)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,58 +14,84 @@ from paoswarm.core.arrays import Floats
 from paoswarm.core.random import Seed, check_seed
 from paoswarm.evaluate.call_options import CallOptions, Workers
 from paoswarm.evaluate.calls import Objective, to_fingerprint, with_arguments
-from paoswarm.evaluate.constraints import without_functions
-from paoswarm.fitting.beliefs import Beliefs
-from paoswarm.fitting.comparison import Comparison, Curve, Simulation
+from paoswarm.evaluate.constraints import ConstraintSet, without_functions
+from paoswarm.fitting.comparison import Beliefs, Comparison, Curve, Simulation
 from paoswarm.fitting.cube import Cube
-from paoswarm.fitting.fit_constraints import Excess, read_fit_constraints, regions
 from paoswarm.least_squares.loss import Scaled
-from paoswarm.least_squares.region import Region
+from paoswarm.least_squares.trust_region import Region
 from paoswarm.run.callback import Notify, read_callback
+from paoswarm.run.read_problem import trial_constraints
 from paoswarm.run.read_space import read_space
 from paoswarm.run.stopping import Limits
 from paoswarm.space.space import Space
 from paoswarm.store.encoding import encode
 from paoswarm.store.store import RecordedRun, Store
 
-_BUDGET = 1000  # simulations for each unknown; the hardest of the benchmark's fits that are solved take 500
+BUDGET = 1000  # simulations for each unknown; the hardest of the benchmark's fits that are solved take 500
+_INSTEAD = "give penalty=, which returns residuals, or express one unknown by the others"
+
+Known = Sequence[tuple[Floats, int, Floats]]  # points of the cube, their cells and outputs
+
+
+@dataclass(frozen=True, eq=False)
+class Excess:
+    """How far constraints are beyond their limits at points of the cube."""
+
+    constraints: ConstraintSet
+    cube: Cube
+
+    def __call__(self, point: Floats, cell: int) -> Floats:
+        """Numbers ``(k,)``, none of which may be above zero; NaN where a function raises."""
+        numbers = self.constraints.at(self.cube.space.given(self.cube.row(point, cell)))
+        tol = self.constraints.tol
+        beyond = np.concatenate([self.constraints.lb - numbers - tol, numbers - self.constraints.ub - tol])
+        return beyond[self._is_finite]
+
+    def on_edge(self, region: Region, point: Floats) -> tuple[str, ...]:
+        """The names of those that hold with equality at a point."""
+        return tuple(name for name, is_on in zip(self.labels, region.is_on_edge(point), strict=True) if is_on)
+
+    def fields(self, point: Floats, cell: int) -> dict[str, Any]:
+        """What a result says about constraints at its point, with SciPy's names."""
+        numbers = self.constraints.at(self.cube.space.given(self.cube.row(point, cell)))
+        excess = self.constraints.excess(numbers)
+        return {
+            "feasible": True,
+            "constr": self.constraints.split(numbers),
+            "constr_violation": self.constraints.split(excess),
+            "maxcv": float(excess.max()),
+            "n_infeasible": 0,  # such points are not simulated
+        }
+
+    @property
+    def _is_finite(self) -> Any:
+        return np.isfinite(np.concatenate([self.constraints.lb, self.constraints.ub]))
+
+    @property
+    def labels(self) -> list[str]:
+        """The names of the numbers."""
+        return [label for label, used in zip(self.constraints.labels * 2, self._is_finite, strict=True) if used]
 
 
 @dataclass(frozen=True)
 class FitCall:
-    """What a user has asked for, checked.
+    """What a user has asked for, checked."""
 
-    Attributes
-    ----------
-    objective : Simulation
-        As evaluators call it.
-    excess, regions : Excess or None, list of Region
-        What constraints say, and where points may be in each cell of the cube.
-    starts : list of (array (n,), int)
-        Points of the cube, and their cells, where searches start first.
-    known : list of (array (n,), int, array (m,))
-        Points that were simulated before, their cells and outputs.
-    at_once : int
-        How many points are simulated side by side.
-    seed : object
-        That of the call for the description in its store.
-    """
-
-    objective: Simulation
-    excess: Excess | None
-    regions: list[Region]
+    objective: Simulation  # as evaluators call it
+    excess: Excess | None  # what constraints say
+    regions: list[Region]  # where points may be in each cell of the cube
     space: Space
     cube: Cube
     comparison: Comparison
     limits: Limits
-    starts: list[tuple[Floats, int]]
-    known: list[tuple[Floats, int, Floats]]
+    starts: list[tuple[Floats, int]]  # points of the cube, and their cells, where searches start first
+    known: Known  # that were simulated before
     options: CallOptions
     notify: Notify | None
     progress: bool
     rng: Any
-    seed: Any
-    at_once: int
+    seed: Any  # for the description in the store
+    at_once: int  # how many points are simulated side by side
     store: Store | None
     given: dict[str, Any]
 
@@ -92,12 +119,8 @@ def read_fit(
     *,
     simulate: Objective,
     space: Any,
-    data: Any,
-    sigma: Any,
-    likelihood: Any,
     xdata: Any,
     args: Any,
-    priors: Any,
     penalty: Any,
     constraints: Any,
     x0: Any,
@@ -109,27 +132,26 @@ def read_fit(
     progress: Any,
     rng: Seed,
     store: Any,
+    **given: Any,
 ) -> FitCall:
     """Read the arguments of a call; see `fit` for what they are."""
     if not callable(simulate):
         raise TypeError(f"simulate must be callable, got {simulate!r}")
     read = read_space(space)
     cube = Cube(read)
-    limited = read_fit_constraints(constraints, read)
-    excess = None if limited is None else Excess(limited, cube)
-    allowed = regions(excess, cube)
-    comparison = Comparison.read(data, sigma, likelihood, Beliefs.read(priors, penalty, read))
+    excess, allowed = _read_constraints(constraints, cube)
+    beliefs = Beliefs.read(given["priors"], penalty, read)
+    comparison = Comparison.read(given["data"], given["sigma"], given["likelihood"], beliefs)
     function = with_arguments(simulate if xdata is None else Curve(simulate, xdata), args)
-    limits = Limits.read(None, maxfev, target, 0.0, time_limit, default=(None, budget_of(cube)))
+    limits = Limits.read(None, maxfev, target, 0.0, time_limit, default=(None, BUDGET * cube.n))
     options = CallOptions(False, Workers.of(workers))
     check_seed(rng)
     rows, outputs = _read_x0(x0, read)
-    given = {"data": data, "sigma": sigma, "likelihood": likelihood, "xdata": xdata, "priors": priors}
-    given["x0"] = rows if outputs is None else (rows, outputs)
+    given |= {"xdata": xdata, "x0": rows if outputs is None else (rows, outputs)}
     if penalty is not None:
         given["penalty"] = penalty
-    if limited is not None:
-        given["constraints"] = limited
+    if excess is not None:
+        given["constraints"] = excess.constraints
     kept = None if store is None else Store.of(store)
     rng, seed = (rng, None) if kept is None else kept.seeded(rng)
     recorded = None if kept is None else kept.recorded("at_once")
@@ -154,11 +176,6 @@ def read_fit(
     )
 
 
-def budget_of(cube: Cube) -> int:
-    """The most simulations, unless the user says otherwise."""
-    return _BUDGET * cube.n
-
-
 def _read_x0(x0: Any, space: Space) -> tuple[Floats | None, Floats | None]:
     """Rows of the user's points, and their outputs if these are given, too."""
     if not (isinstance(x0, tuple) and len(x0) == 2 and np.ndim(x0[1]) == 2):
@@ -171,7 +188,7 @@ def _read_x0(x0: Any, space: Space) -> tuple[Floats | None, Floats | None]:
 
 def _read_known(
     rows: Floats, outputs: Floats, comparison: Comparison, space: Space, cube: Cube, allowed: list[Region]
-) -> list[tuple[Floats, int, Floats]]:
+) -> Known:
     """Points that were simulated before, with the present residuals of priors and penalty; those not allowed are left.
 
     A store has earlier ones of these, after the outputs.
@@ -218,3 +235,25 @@ def _plain(given: Any) -> Any:
         return given
     array = rounded(np.asarray(unmasked(given)))
     return given if array.ndim == 0 or array.dtype.kind not in "fiub" else array
+
+
+def _read_constraints(given: Any, cube: Cube) -> tuple[Excess | None, list[Region]]:
+    """The constraints of a fit, and where points may be, cell by cell; cells without such a point leave the cube."""
+    constraints = trial_constraints(given, cube.space)
+    if constraints is None:
+        return None, [Region(None, cube.n) for _ in cube.cells]
+    if constraints.n_returned:
+        raise ValueError(f"ps.Returned is for minimize; in a fit, for limits of what is simulated, {_INSTEAD}")
+    if constraints.is_equality.any():
+        label = constraints.labels[int(np.argmax(constraints.is_equality))]
+        raise ValueError(f"{label} is an equality, and a fit takes only inequalities: {_INSTEAD}")
+    excess = Excess(constraints, cube)
+    found = [Region(partial(excess, cell=c), cube.n) for c in range(len(cube.cells))]
+    is_open = np.array([not one.is_empty for one in found])
+    if not is_open.any():
+        names = ", ".join(dict.fromkeys(excess.labels))
+        raise ValueError(f"no point of the space was found that satisfies the constraints ({names})")
+    if not is_open.all():
+        cube.cells = cube.cells[is_open]
+        found = [Region(partial(excess, cell=c), cube.n) for c in range(len(cube.cells))]
+    return excess, found

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,12 +16,11 @@ from paoswarm.core.arrays import Floats
 from paoswarm.evaluate.call_options import CallOptions, Workers
 from paoswarm.evaluate.evaluator import Evaluator
 from paoswarm.evaluate.queue import Queue
+from paoswarm.fitting.fit_run import ProfileRun
 from paoswarm.fitting.fit_uncertainty import aligned, reach_of
-from paoswarm.fitting.profile_run import ProfileRun
-from paoswarm.fitting.read_fit import FittedVariables
+from paoswarm.fitting.profile_walk import AT_BOUND, CROSSED, FAILED, GOING, Knot, Walk, crossing, others_on_wall
 from paoswarm.fitting.solution import Solution
 from paoswarm.fitting.views import plot_profiles
-from paoswarm.least_squares.profile_walk import AT_BOUND, CROSSED, FAILED, GOING, Knot, Walk, crossing, others_on_wall
 from paoswarm.run.drive import drive
 from paoswarm.run.stopping import Limits, Status
 
@@ -78,11 +76,8 @@ class ProfileCurve:
     def at(self, root: Any) -> Floats:
         """The values of the unknown where its profile has risen to signed roots; NaN beyond its ends."""
         roots = np.asarray(root, dtype=float)
-        found = [math.copysign(1, one) * self._distance(one) for one in roots.ravel().tolist()]
+        found = [math.copysign(1, one) * crossing(self._sides[one > 0], abs(one)) for one in roots.ravel().tolist()]
         return self._axis.numbers(np.array(found)).reshape(roots.shape)
-
-    def _distance(self, root: float) -> float:
-        return crossing(self._sides[root > 0], abs(root))
 
     def interval(self, reach: float) -> tuple[float, float]:
         """The ends at a root; a side that ends at the bound ends there, one that was not finished is NaN."""
@@ -109,7 +104,7 @@ class ProfileCurve:
     def of(cls, solution: Solution, below: Walk, above: Walk) -> ProfileCurve:
         """Both sides of an unknown, in the user's numbers."""
         cube, i = solution.cube, above.axis
-        variables = FittedVariables(cube.space, cube.row(solution.point, solution.cell))
+        variables = cube.variables(solution.point, solution.cell)
         sides = [(-1, knot) for knot in below.knots[:0:-1]] + [(1, knot) for knot in above.knots]
         axis = Axis(cube.low[i] + solution.point[i] * cube.width[i], cube.width[i], bool(variables.is_log[i]))
         found = variables.numbers(cube.low + np.array([knot.point for _, knot in sides]) * cube.width)
@@ -153,7 +148,7 @@ def _is_flat(below: Walk, above: Walk) -> bool:
     return extent >= _FLAT_OVER
 
 
-class FitProfile(Mapping[str, ProfileCurve]):
+class FitProfile(dict[str, ProfileCurve]):
     """Profiles of a fit, by name of the unknown. `Fit.profile` makes one; print it for a table.
 
     Attributes
@@ -177,7 +172,7 @@ class FitProfile(Mapping[str, ProfileCurve]):
         solution, ends = run.solution, run.ends
         assert ends is not None
         pairs = zip(run.walks[::2], run.walks[1::2], strict=True)
-        self._curves = {(one := ProfileCurve.of(solution, *pair)).name: one for pair in pairs}
+        super().__init__({(one := ProfileCurve.of(solution, *pair)).name: one for pair in pairs})
         self.level, self.fun = level, solution.around.value
         row = solution.cube.row(solution.point, solution.cell)
         self.better = solution.cube.space.point(row) if is_better else None
@@ -188,19 +183,10 @@ class FitProfile(Mapping[str, ProfileCurve]):
         is_done = self.status == Status.CONVERGED
         self.message = "" if is_done else f"{run.limits.message(Status(self.status))} {ends.why}".strip()
 
-    def __getitem__(self, name: str) -> ProfileCurve:
-        return self._curves[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._curves)
-
-    def __len__(self) -> int:
-        return len(self._curves)
-
     @property
     def names(self) -> tuple[str, ...]:
         """The names of the unknowns."""
-        return tuple(self._curves)
+        return tuple(self)
 
     def reach(self, level: float | None = None) -> float:
         """The root (F10) where intervals of a level end; by default that of the profiles."""
@@ -287,21 +273,19 @@ class FitProfile(Mapping[str, ProfileCurve]):
                         f"the rise is {root:.2g} there, and {self.reach():.3g} at the end of an interval."
                     )
             return said
-        unfinished = [(k, end) for k, end in zip((0, -1), curve.ends, strict=True) if end not in (CROSSED, AT_BOUND)]
         return [
             f"Points beyond {name} = {curve.values[k]:.6g} fail or are not allowed, so this end is unknown."
             if end == FAILED
             else f"The profile of {name} could not be followed beyond {curve.values[k]:.6g}: the valley is too narrow."
-            for k, end in unfinished
-            if end != GOING
+            for k, end in zip((0, -1), curve.ends, strict=True)
+            if end not in (CROSSED, AT_BOUND, GOING)
         ]
 
     def _together(self, curve: ProfileCurve) -> str:
         """Names of the unknowns that change along a profile."""
         points = np.array([knot.point for side in curve._sides for knot in side if knot.root <= _FLAT])
-        names = list(curve.unknowns)
-        moved = np.ptp(points, axis=0) > _TOGETHER
-        return " and ".join(name for name, one in zip(names, moved, strict=True) if one and name != curve.name)
+        moved = zip(curve.unknowns, np.ptp(points, axis=0) > _TOGETHER, strict=True)
+        return " and ".join(name for name, one in moved if one and name != curve.name)
 
     def _rows(self) -> list[tuple[str, ...]]:
         rows: list[tuple[str, ...]] = []
@@ -354,14 +338,7 @@ def _beyond(run: ProfileRun, profile: FitProfile) -> list[str]:
 
 
 def profile_fit(
-    fit: Fit,
-    names: Any,
-    level: float,
-    *,
-    maxfev: float | None,
-    time_limit: float | None,
-    workers: Any,
-    progress: bool,
+    fit: Fit, names: Any, level: float, maxfev: float | None, time_limit: float | None, workers: Any, progress: bool
 ) -> FitProfile:
     """The profiles of a fit; see `Fit.profile`. Points that it simulates are added to those that the fit knows."""
     call, solution = fit._call, fit.solution
@@ -370,27 +347,22 @@ def profile_fit(
     if math.isnan(unit) or solution.around.value < least:
         why = "the data are too few to estimate the noise" if math.isnan(unit) else "all residuals are zero"
         raise ValueError(f"there are no profiles, because {why}: give sigma=")
-    known = FittedVariables(call.space, fit.x).names
-    chosen = list(known if names is None else [names] if isinstance(names, str | int) else names)
-    axes = [_axis(one, known) for one in chosen]
-    n = solution.cube.n
-    limits = Limits.read(None, maxfev, None, 0.0, time_limit, default=(None, _BUDGET * (n + 1) * len(axes)))
+    known = solution.uncertainty.names
+    wanted = [names] if isinstance(names, str | int) else known if names is None else names
+    axes = [_axis(one, known) for one in wanted]
+    most = _BUDGET * (solution.cube.n + 1) * len(axes)
+    limits = Limits.read(None, maxfev, None, 0.0, time_limit, default=(None, most))
     options = call.options if workers is None else CallOptions(False, Workers.of(workers))
-    left = solution.degrees_of_freedom
-    freedom = None if solution.is_noise_known or left <= 0 else left
-    in_cell = [(point, outputs) for point, cell, outputs in fit["_known"] if cell == solution.cell]
-    region, reach = call.regions[solution.cell], reach_of(level, freedom)
-    run = ProfileRun(solution, region, in_cell, axes, reach, limits.restarted(), fit["_precision"])
+    freedom = solution.uncertainty.degrees_of_freedom
+    run = ProfileRun(fit, axes, reach_of(level, freedom), limits.restarted())
     with (
-        Evaluator(
-            call.objective, options._replace(vectorized=False), space=call.space, n_details=len(solution.outputs)
-        ) as evaluate,
+        Evaluator(call.objective, options, space=call.space, n_details=len(solution.outputs)) as evaluate,
         ProgressBar(progress, limits.maxfev) as bar,
     ):
         evaluate.count = bar.count if progress else None
         drive([run], Queue(evaluate))
     evaluate.warn("a failure")
-    fit["_known"] = [*fit["_known"], *((point, solution.cell, outputs) for point, outputs in run.simulated)]
+    fit["_known"] = [*fit["_known"], *run.simulated]
     return FitProfile(run, level, freedom, is_better=run.solution is not solution)
 
 

@@ -15,26 +15,21 @@ from paoswarm._checks import explains_keywords, probability
 from paoswarm._text import block, paragraph, remark, table
 from paoswarm.core.arrays import Floats
 from paoswarm.core.random import Seed
-from paoswarm.evaluate.evaluator import Evaluator
 from paoswarm.fitting.fit_profile import FitProfile, profile_fit
-from paoswarm.fitting.fit_run import FitRun
 from paoswarm.fitting.fit_uncertainty import FitUncertainty
 from paoswarm.fitting.solution import Solution
 from paoswarm.fitting.views import plot_fit, plot_searches
-from paoswarm.least_squares.descent import Precision
-from paoswarm.methods.agreement import Agreement, Search
-from paoswarm.run.history import History
-from paoswarm.run.many_result import Found, make_result
+from paoswarm.least_squares.pool import Pool
+from paoswarm.methods.agreement import Agreement
 from paoswarm.run.result import Result
-from paoswarm.run.run import Ends
 from paoswarm.run.search_table import SearchTable
-from paoswarm.space.evaluations import Evaluations
 
 if TYPE_CHECKING:
     from paoswarm.fitting.fit_call import FitCall
     from paoswarm.sampling.posterior import Posterior
 
-_KIND = "Gauss-Newton"
+_OF_UNCERTAINTY = {"standard_errors", "covariance", "correlations", "parameters"}
+_OF_SOLUTION = {"sigma", "factors", "chi_square", "degrees_of_freedom", "log_likelihood", "aic", "bic"}
 
 
 class Fit(Result):
@@ -74,8 +69,23 @@ class Fit(Result):
     """
 
     _call: FitCall
+    solution: Solution
+    standard_errors: Floats
+    covariance: Floats
+    correlations: Floats
+    parameters: Any
+    sigma: dict[str, float]
+    factors: dict[str, tuple[float, float]]
+    chi_square: float
+    degrees_of_freedom: int
+    log_likelihood: float
+    aic: float
+    bic: float
 
-    # How it was found
+    def __getattr__(self, name: str) -> Any:
+        if name in _OF_UNCERTAINTY:
+            return getattr(self.uncertainty, name)
+        return getattr(self.solution, name) if name in _OF_SOLUTION else super().__getattr__(name)
 
     @property
     def searches(self) -> SearchTable:
@@ -94,38 +104,10 @@ class Fit(Result):
         """Nothing: `remarks` say what to do."""
         return ""
 
-    # How sure it is
-
-    @cached_property
-    def solution(self) -> Solution:
-        """The best point with its outputs and slopes, for computations."""
-        found: Solution = self["_solution"]
-        return found
-
     @property
     def uncertainty(self) -> FitUncertainty:
         """Standard errors, with tables."""
         return self.solution.uncertainty
-
-    @property
-    def standard_errors(self) -> Floats:
-        """Standard errors of the continuous unknowns."""
-        return self.uncertainty.standard_errors
-
-    @property
-    def covariance(self) -> Floats:
-        """Covariance of the continuous unknowns."""
-        return self.uncertainty.covariance
-
-    @property
-    def correlations(self) -> Floats:
-        """Correlations of the continuous unknowns."""
-        return self.uncertainty.correlations
-
-    @property
-    def parameters(self) -> Any:
-        """The best ``lmfit.Parameters`` with standard errors and correlations; None for other spaces."""
-        return self.uncertainty.parameters
 
     def interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
         """Ends of intervals from standard errors; `profile` has better ones where the fit is far from linear."""
@@ -166,29 +148,9 @@ class Fit(Result):
         Notes
         -----
         If a better fit is found on the way, the profiles are those of that fit, and ``better`` says where it is.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> import paoswarm as ps
-        >>> t = np.arange(1.0, 7.0)
-        >>> measured = np.array([8.1, 10.6, 13.0, 13.9, 15.1, 15.4])
-        >>> def simulate(p):
-        ...     return p["limit"] * (1 - np.exp(-p["rate"] * t))
-        >>> fit = ps.fit(simulate, {"limit": (1, 100), "rate": ps.Real(0.01, 10, log=True)}, measured, rng=1)
-        >>> print(fit.profile())  # doctest: +ELLIPSIS
-                 estimate  95 % profile interval  the data make it
-          limit     15.46         14.2... to 17.0...  identifiable
-          rate      0.640         0.47... to 0.86...  identifiable
-        It took ... simulations.
         """
-        found = profile_fit(
-            self, names, level, maxfev=maxfev, time_limit=time_limit, workers=workers, progress=progress
-        )
-        self["_profile"] = found
+        found = self["_profile"] = profile_fit(self, names, level, maxfev, time_limit, workers, progress)
         return found
-
-    # What it says about the data
 
     @property
     def data(self) -> Any:
@@ -222,8 +184,6 @@ class Fit(Result):
         """
         low, high = self.solution.band(probability("level", level), noise)
         return self._in_form(low), self._in_form(high)
-
-    # Pictures
 
     def plot(self, x: Any = None, level: float = 0.95) -> NDArray[Any]:
         """Draw data, the best fit with its bands, and the residuals below; a panel for each output.
@@ -261,6 +221,14 @@ class Fit(Result):
         found: FitProfile = self.get("_profile") or self.profile()
         return found.plot()
 
+    def pool(self) -> Pool:
+        """All points that were simulated in the cell of the best one."""
+        solution, found = self.solution, Pool(self.solution.cube.is_round, self._call.regions[self.solution.cell])
+        for point, cell, outputs in self["_known"]:
+            if cell == solution.cell:
+                found.add(point, outputs, solution.loss.value(outputs) if len(outputs) else math.inf)
+        return found
+
     def _in_form(self, vector: Floats) -> Any:
         return self._call.comparison.split(vector)
 
@@ -271,56 +239,6 @@ class Fit(Result):
         slope = solution.jacobian[: len(solution.loss.data)] / solution.cube.width
         return slope / np.where(one.is_log, one.x, 1.0)
 
-    @property
-    def sigma(self) -> dict[str, float]:
-        """Standard deviation of the noise by output, where it was estimated."""
-        solution = self.solution
-        return {
-            group.name: float(score.scored.sigma[0]) * solution.inflation
-            for group, score in zip(solution.loss.groups, solution.around.groups, strict=True)
-            if group.law.estimates_sigma
-        }
-
-    @property
-    def factors(self) -> dict[str, tuple[float, float]]:
-        """Scale and offset of outputs that are `Scaled`."""
-        pairs = zip(self.solution.loss.groups, self.solution.around.groups, strict=True)
-        return {
-            group.name: (score.factor.a, score.factor.b)
-            for group, score in pairs
-            if group.has_scale or group.has_offset
-        }
-
-    @property
-    def chi_square(self) -> float:
-        """Sum of the deviances of all data."""
-        return float(sum((score.scored.residuals**2).sum() for score in self.solution.around.groups))
-
-    @property
-    def degrees_of_freedom(self) -> int:
-        """Data less free unknowns, factors and offsets."""
-        return self.solution.degrees_of_freedom
-
-    @property
-    def log_likelihood(self) -> float:
-        """Log likelihood of the data at the best point."""
-        return -0.5 * self.solution.loss.minus_two_log_likelihood(self.solution.outputs)
-
-    @property
-    def _n_estimated(self) -> int:
-        loss = self.solution.loss
-        return int(self.solution.free.sum()) + loss.n_factors + loss.n_sigmas
-
-    @property
-    def aic(self) -> float:
-        """Akaike's information criterion: smaller is better among models of the same data."""
-        return 2 * self._n_estimated - 2 * self.log_likelihood
-
-    @property
-    def bic(self) -> float:
-        """The Bayesian information criterion of Schwarz."""
-        return self._n_estimated * math.log(self.solution.loss.n_data) - 2 * self.log_likelihood
-
     @cached_property
     def remarks(self) -> tuple[str, ...]:
         """What to doubt; empty if nothing is."""
@@ -328,9 +246,7 @@ class Fit(Result):
         names = tuple(f"{name} " for name in one.names)
         said = (*one.warnings, *one.notes)
         own = [text if text.startswith(names) else text[0].upper() + text[1:] for text in said]
-        return (*self.solution.remarks(self["_contradiction"]), *own)
-
-    # Once more
+        return (*self.solution.remarks(), *own)
 
     @explains_keywords(
         loss="choose a law of the noise, such as likelihood='student-t' for outliers",
@@ -388,29 +304,17 @@ class Fit(Result):
 
         >>> import numpy as np
         >>> import paoswarm as ps
-        >>> t = np.arange(1.0, 7.0)
-        >>> measured = np.array([8.1, 10.6, 13.0, 13.9, 15.1, 15.4])
-        >>> def simulate(p):
-        ...     return p["limit"] * (1 - np.exp(-p["rate"] * t))
-        >>> fit = ps.fit(simulate, {"limit": (1, 100), "rate": ps.Real(0.01, 10, log=True)}, measured, rng=1)
+        >>> t, measured = np.arange(1.0, 7.0), np.array([8.1, 10.6, 13.0, 13.9, 15.1, 15.4])
+        >>> space = {"limit": (1, 100), "rate": ps.Real(0.01, 10, log=True)}
+        >>> fit = ps.fit(lambda p: p["limit"] * (1 - np.exp(-p["rate"] * t)), space, measured, rng=1)
         >>> each = [fit.refit(without=[i]) for i in range(6)]
         >>> print(np.array([one.predictions[i] - measured[i] for i, one in enumerate(each)]).round(1))
         [-1.4  0.9  0.2  0.5 -0.4 -0.5]
         """
-        from paoswarm.fitting.refit import refit
+        given = dict(locals())
+        from paoswarm.fitting.fit import refit
 
-        changes = {"data": data, "sigma": sigma, "likelihood": likelihood, "priors": priors, "penalty": penalty}
-        return refit(
-            self,
-            changes | {"without": without},
-            search=search,
-            maxfev=maxfev,
-            time_limit=time_limit,
-            workers=workers,
-            callback=callback,
-            progress=progress,
-            rng=rng,
-        )
+        return refit(given.pop("self"), **given)
 
     @explains_keywords(
         prior="give priors= to fit, or to fit.refit, and sample then",
@@ -451,27 +355,11 @@ class Fit(Result):
             given; ``penalty`` counts as half its sum of squares. Unknown standard deviations, with the prior
             ``1 / sigma``, and scales and offsets, with flat priors, are integrated out (F11): evidences of fits that
             have the same of these can be compared.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> import paoswarm as ps
-        >>> t = np.arange(1.0, 7.0)
-        >>> measured = np.array([8.1, 10.6, 13.0, 13.9, 15.1, 15.4])
-        >>> def simulate(p):
-        ...     return p["limit"] * (1 - np.exp(-p["rate"] * t))
-        >>> fit = ps.fit(simulate, {"limit": (1, 100), "rate": ps.Real(0.01, 10, log=True)}, measured, rng=1)
-        >>> posterior = fit.sample(n_effective=500, rng=1)
-        >>> print(f"limit {posterior.mean()[0]:.0f}, {posterior.n_evaluations < 1000}")
-        limit 16, True
         """
+        given = dict(locals())
         from paoswarm.fitting.sample_fit import sample_fit
 
-        return sample_fit(
-            self, n_effective=n_effective, maxfev=maxfev, workers=workers, progress=progress, rng=rng, store=store
-        )
-
-    # How it is shown
+        return sample_fit(given.pop("self"), **given)
 
     def _headlines(self) -> list[str]:
         solution = self.solution
@@ -510,93 +398,3 @@ class Fit(Result):
             table([("AIC", f"{self.aic:.6g}"), ("BIC", f"{self.bic:.6g}"), ("simulations", self.nfev)]),
             *(remark(f"Remark: {text}") for text in self.remarks),
         )
-
-
-def fit_so_far(call: FitCall, run: FitRun) -> Result:
-    """What a callback sees."""
-    best = run.searches.best
-    x = call.cube.row(best.pool.points[best.best], run.searches.best_cell)
-    fields = {"x": x, "fun": run.value, "nit": run.nit, "nfev": run.nfev, "n_failed": run.n_failed}
-    return Result(**fields, **({} if call.space.is_plain else {"space": call.space}))
-
-
-def make_fit(call: FitCall, run: FitRun, evaluate: Evaluator) -> Fit:
-    """The result of a fit that has ended."""
-    ends: Ends | None = run.ends
-    assert ends is not None
-    cells, cell = run.searches, run.searches.best_cell
-    best = cells.best
-    point, outputs = best.pool.points[best.best], best.pool.outputs[best.best]
-    found = Found(
-        x=call.cube.row(point, cell)[None],
-        fun=np.array([run.value]),
-        nit=ends.nit,
-        nfev=ends.nfev,
-        n_failed=np.array([run.n_failed]),
-        swarm=None,
-        status=ends.status,
-        rule=ends.rule,
-        best=np.array([run.best]),
-        agreements=[cells.agreement],
-        last_words=[ends.why],
-        failure_kinds=[run.failure_kinds],
-    )
-    many, _ = make_result(
-        [found],
-        space=call.space,
-        method=None,
-        limits=run.limits,
-        engine="numpy",
-        seeds=[],
-        failures=evaluate.log.first,
-        evaluations=_evaluations(call, run),
-    )
-    measured, rough = best.jacobian, best.rough_jacobian
-    slope = measured if measured is not None else rough
-    solution = Solution(
-        cube=call.cube,
-        comparison=call.comparison,
-        point=point.copy(),
-        cell=cell,
-        outputs=outputs,
-        jacobian=np.zeros((len(outputs), cells.cube.n)) if slope is None else slope,
-        is_measured=measured is not None,
-        noise=0.0 if best.precision is None else best.precision.relative,
-        counts=(run.nfev, run.n_failed),
-        edge=best.pool.region.normals(point),
-        edge_names=() if call.excess is None else call.excess.on_edge(best.pool.region, point),
-    )
-    fit = Fit(**many.run(0))
-    fit.history = History(best=np.array(run.best), nfev=np.array(run.counts, dtype=np.int64))
-    fit["_solution"], fit["_agreement"], fit["_contradiction"] = solution, cells.agreement, best.contradiction
-    fit["_searches"] = _searches(call, run)
-    if call.excess is not None:
-        fit.update(call.excess.fields(point, cell))
-    fit["_call"], fit["_known"], fit["_precision"] = call, _known(run), best.precision or Precision()
-    return fit
-
-
-def _known(run: FitRun) -> list[tuple[Floats, int, Floats]]:
-    """All points that were simulated, with their cells and outputs."""
-    pools = enumerate(one.pool for one in run.searches.all)
-    return [(*pair, outputs) for cell, pool in pools for *pair, outputs in zip(
-        pool.points, [cell] * len(pool), pool.outputs, strict=True)]  # fmt: skip
-
-
-def _searches(call: FitCall, run: FitRun) -> tuple[Search, ...]:
-    """How all searches have ended, in the coordinates of the space."""
-    ends = [(cell, end) for cell, one in enumerate(run.searches.all) for end in one.ends]
-    return tuple(
-        Search(0, 1, end.spent, call.cube.coordinates(end.x, cell), end.value, end.state, end.first_value, _KIND)
-        for cell, end in ends
-    )
-
-
-def _evaluations(call: FitCall, run: FitRun) -> Evaluations:
-    """All simulated points and values, cell by cell."""
-    kept = Evaluations()
-    for cell, one in enumerate(run.searches.all):
-        if len(one.pool):
-            values = np.where(np.isfinite(one.pool.values), one.pool.values, np.nan)
-            kept.add(call.space.rows(call.cube.coordinates(one.pool.points, cell)), values)
-    return kept

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri, stdtrit
 
 from paoswarm._checks import probability
@@ -93,14 +93,14 @@ class FitUncertainty:
     n_evaluations: int
     n_failed: int
     kind: str
+    is_log: NDArray[np.bool_]
+    held: dict[str, Any]
+    parameters: Any
+    _root: Floats  # the covariance is this times its transpose
+    _room: Floats  # how far x is from its bounds
+    _point: Callable[[Floats], Any]  # what the user's functions get for coordinates
     profile: Floats | None = None
     profile_level: float | None = None
-    is_log: Any = False
-    held: dict[str, Any] = field(default_factory=dict)
-    parameters: Any = None
-    _root: Floats = field(default_factory=lambda: np.zeros((0, 0)))  # the covariance is this times its transpose
-    _room: Floats = field(default_factory=lambda: np.zeros(0))  # how far x is from its bounds
-    _point: Callable[[Floats], Any] = np.copy  # what the user's functions get for coordinates
 
     @property
     def correlations(self) -> Floats:
@@ -231,18 +231,17 @@ class FitUncertainty:
 
     def _rows(self) -> list[tuple[str, ...]]:
         low, high = self.interval(0.95)
-        is_log = np.broadcast_to(self.is_log, self.x.shape)
         rows: list[tuple[str, ...]] = []
         for i, (name, value, error) in enumerate(zip(self.names, self.x, self.standard_errors, strict=True)):
             if math.isfinite(error):
                 row = [name, rounded(value, error), f"{error:#.2g}".rstrip(".")]
-                row.append(_range(low[i], high[i], value, error, is_log=bool(is_log[i])))
+                row.append(_range(low[i], high[i], value, error, is_log=bool(self.is_log[i])))
             else:
                 why = "not determined" if math.isinf(error) else "no error" if self.free[i] else "on its bound"
                 row = [name, f"{value:.6g}", why, ""]
             if self.profile is not None:
                 below, above = self.profile[i]
-                ends = _range(below, above, value, error, is_log=bool(is_log[i]))
+                ends = _range(below, above, value, error, is_log=bool(self.is_log[i]))
                 row.append(ends if np.isfinite(error) else "")
             rows.append(tuple(row))
         blank = ("",) * (len(self._header()) - 3)

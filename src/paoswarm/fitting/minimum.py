@@ -11,15 +11,14 @@ from paoswarm.core.arrays import Floats
 from paoswarm.fitting.derivatives import (
     STEP,
     Extrapolated,
+    FitFunction,
     LocalFit,
-    Model,
+    Meaning,
     Place,
     axis_scales,
     extrapolated,
-    is_noisy,
     measured,
 )
-from paoswarm.fitting.read_fit import FitFunction, Meaning
 from paoswarm.run.read_input import Box
 
 _MOST_PASSES = 6
@@ -34,39 +33,28 @@ _SHORT = 0.02  # standard errors
 _LONGER = 1e7  # how much longer than along an axis a direction may be
 _AROUND = 1e6  # widths: how far away to look for an effect, if there are no bounds
 _AFFECTED = 0.1  # standard errors
+_WEAK, _FLAT = 4e-4, 1e-10  # curvatures: worth a doubt; cannot be told from zero
 _MOST_ROUNDS, _PATIENT_ROUNDS = 10, 5  # with any step, and with the first one
 
 
-class Settled(NamedTuple):
-    """A point, the value there, and the quadratic model around it."""
-
-    x: Floats
-    at: float
-    basis: Floats  # (d, k): directions of about one standard error, inside the bounds
-    rise: float
-    found: Extrapolated
-    newton: float  # length of the Newton step that remains, in standard errors
-    step: float  # length within which the model holds, in standard errors
-
-
-def settle(fit: LocalFit, x: Floats, at: float, basis: Floats, *, moves: bool) -> Settled | tuple[Floats, float]:
+def settle(fit: LocalFit, x: Floats, at: float, basis: Floats, *, moves: bool) -> tuple[Place, Extrapolated | None]:
     """Alternate between a better basis and Newton steps, until neither changes anything; then extrapolate.
 
     The columns of ``basis`` are the directions to begin with, of about one standard error each.
-    If a Newton step ends on a bound, return that point and the value there: the unknown is not free any more.
+    If a Newton step ends on a bound, there is no model: the unknown is not free any more.
     """
     place, h = Place(x, at, basis, fit.rise(at)), STEP
     for left in reversed(range(_MOST_PASSES)):
         place, first = _even_out(fit, place, h, moves=moves)
         if first is None:
-            return place.x, place.at
+            return place, None
         found = extrapolated(fit, place, first)
-        step, h = newton_step(found.model), first[1] / 2**found.halvings
-        moved = _move(fit, place, step, h) if moves and left else place
-        if not left or (moved is place and found.halvings == 0):
+        h = found.step
+        moved = _move(fit, place, newton_step(found.m, found.g), h) if moves and left else place
+        if not left or (moved is place and not found.is_halved):
             break
         place = moved
-    return Settled(place.x, place.at, place.basis, place.rise, found, float(np.linalg.norm(step)), h)
+    return place, found
 
 
 def _move(fit: LocalFit, place: Place, step: Floats, h: float) -> Place:
@@ -100,12 +88,12 @@ def _even_out(fit: LocalFit, place: Place, h: float, *, moves: bool) -> tuple[Pl
             return place, None
         place = place._replace(basis=place.basis * np.minimum(1.0, _reach(place.basis, room)))
         first = measured(fit, place, h)
-        model = Model.of(first[0])
-        curvatures, turn = np.linalg.eigh(model.m)
+        m, g = first[0][:-1], first[0][-1]
+        curvatures, turn = np.linalg.eigh(m)
         turned = place.basis @ turn
         factors = np.minimum(np.maximum(np.abs(curvatures), _NARROWEST) ** -0.5, _reach(turned, room))
         is_even = bool((np.maximum(factors, 1 / factors) < _ALIKE).all())
-        moved = _move(fit, place, newton_step(model), first[1]) if moves and left else place
+        moved = _move(fit, place, newton_step(m, g), first[1]) if moves and left else place
         if not left or (is_even and moved is place):
             break
         if not is_even:
@@ -116,10 +104,10 @@ def _even_out(fit: LocalFit, place: Place, h: float, *, moves: bool) -> tuple[Pl
     return place, first
 
 
-def newton_step(model: Model) -> Floats:
+def newton_step(m: Floats, g: Floats) -> Floats:
     """The step to the model's minimum; along directions that curve downwards, downhill."""
-    curvatures, axes = np.linalg.eigh(model.m)
-    step: Floats = -axes @ ((axes.T @ model.g) / np.maximum(np.abs(curvatures), _NARROWEST))
+    curvatures, axes = np.linalg.eigh(m)
+    step: Floats = -axes @ ((axes.T @ g) / np.maximum(np.abs(curvatures), _NARROWEST))
     return step
 
 
@@ -132,14 +120,15 @@ def _reach(basis: Floats, room: Floats) -> Floats:
 
 
 class Minimum(NamedTuple):
-    """A minimum; ``settled`` is None if no unknown is free."""
+    """A minimum; without directions and model if no unknown is free."""
 
     x: Floats
     at: float
     free: NDArray[np.bool_]
     on_bound: NDArray[np.bool_]
-    settled: Settled | None
     noise: float = 0.0  # standard deviation of the values, if that matters
+    place: Place | None = None
+    model: Extrapolated | None = None
 
 
 def widths_of(box: Box, x: Floats) -> Floats:
@@ -156,59 +145,55 @@ def find_minimum(
 
     ``known`` are directions of about one standard error, if there are any.
     """
-    widths = widths_of(box, x)
-    fit = LocalFit(fun, meaning, box, _AROUND * widths, 0.0)
+    widths, noise = widths_of(box, x), 0.0
+    fit = LocalFit(fun, meaning, box, widths, _AROUND * widths)
     on_bound = fit.room(x) <= _ON * widths
-    noise = 0.0
-    if known is not None and not on_bound.any() and (found := _from_known(fit, x, at, widths, known, moves)):
+    if known is not None and not on_bound.any() and (found := _from_known(fit, x, at, known, moves)):
         return found
     while not on_bound.all():
         room = fit.room(x)
-        scales, least, noise, at = axis_scales(fun, x, at, meaning.rise(at), room, widths, ~on_bound)
+        scales, least, noise, at = axis_scales(fit, x, at, ~on_bound)
         moves = moves and not noise  # with noise, a lower value may be luck
         has_effect = np.isfinite(scales)
         pressed = ~on_bound & (room < _SHORT * scales) & (room < _CLOSE * widths)
         on_bound = on_bound | pressed
         free = ~on_bound & has_effect
         if not free.any():
-            return Minimum(x, at, free, on_bound, None, noise)
+            return Minimum(x, at, free, on_bound, noise)
         shorter = fit._replace(farthest=np.minimum(_LONGER * scales, fit.farthest), least=least)
-        settled = settle(shorter, x, at, np.diag(np.where(free, scales, 0.0))[:, free], moves=moves)
-        if not isinstance(settled, Settled):
-            x, at = settled
+        place, model = settle(shorter, x, at, np.diag(np.where(free, scales, 0.0))[:, free], moves=moves)
+        x, at = place.x, place.at
+        if model is None:
             on_bound = on_bound | (fit.room(x) <= 0)
             continue
-        x, at = settled.x, settled.at
-        pressed = _pressed(settled, fit.room(x), widths) & ~on_bound
+        pressed = _pressed(place, model, fit) & ~on_bound
         if not pressed.any():
-            return Minimum(x, at, free, on_bound, settled, noise)
+            return Minimum(x, at, free, on_bound, noise, place, model)
         on_bound = on_bound | pressed
-    return Minimum(x, at, ~on_bound, on_bound, None, noise)
+    return Minimum(x, at, ~on_bound, on_bound, noise)
 
 
-def _from_known(fit: LocalFit, x: Floats, at: float, widths: Floats, basis: Floats, moves: bool) -> Minimum | None:
+def _from_known(fit: LocalFit, x: Floats, at: float, basis: Floats, moves: bool) -> Minimum | None:
     """Settle with directions that are known; None if there is noise, or an unknown comes near its bound."""
-    room, scales = fit.room(x), np.linalg.norm(basis, axis=1)
-    if (room < scales).any() or is_noisy(fit.fun, x, at, fit.rise(at), room, widths):
+    scales = np.linalg.norm(basis, axis=1)
+    if (fit.room(x) < scales).any() or fit.is_noisy(x, at):
         return None
     shorter = fit._replace(farthest=np.minimum(_LONGER * scales, fit.farthest))
-    settled = settle(shorter, x, at, basis, moves=moves)
-    if not isinstance(settled, Settled) or _pressed(settled, fit.room(settled.x), widths).any():
+    place, model = settle(shorter, x, at, basis, moves=moves)
+    if model is None or _pressed(place, model, fit).any():
         return None
     free = np.ones(len(x), dtype=bool)
-    return Minimum(settled.x, settled.at, free, ~free, settled)
+    return Minimum(place.x, place.at, free, ~free, 0.0, place, model)
 
 
-def _pressed(settled: Settled, room: Floats, widths: Floats) -> NDArray[np.bool_]:
+def _pressed(place: Place, model: Extrapolated, fit: LocalFit) -> NDArray[np.bool_]:
     """Unknowns whose bound is so near, compared with their standard errors, that no step could be taken."""
-    curvatures, axes = np.linalg.eigh(settled.found.model.m)
-    short = settled.basis @ axes[:, np.abs(curvatures) < _SHORT**2]  # one standard error is 50 times as long
+    room = fit.room(place.x)
+    curvatures, axes = np.linalg.eigh(model.m)
+    short = place.basis @ axes[:, np.abs(curvatures) < _SHORT**2]  # one standard error is 50 times as long
     is_limited = (np.abs(short) >= 0.5 * room[:, None]).any(axis=1)
-    pressed: NDArray[np.bool_] = is_limited & (room < _CLOSE * widths)
+    pressed: NDArray[np.bool_] = is_limited & (room < _CLOSE * fit.widths)
     return pressed
-
-
-_WEAK, _FLAT = 4e-4, 1e-10  # curvatures: worth a doubt; cannot be told from zero
 
 
 class Covariance(NamedTuple):
@@ -222,26 +207,26 @@ class Covariance(NamedTuple):
     downhill: Floats  # (d, j): directions in which it falls
 
 
-def covariance_of(settled: Settled, unit: float) -> Covariance:
+def covariance_of(place: Place, model: Extrapolated, unit: float) -> Covariance:
     """The covariance ``B inv(M) B'``, scaled to a function that rises by ``unit`` one standard error away.
 
     Directions that are flat, or lead downhill, are left out. The unknowns that they move have infinite errors, or none.
     """
-    basis, model, apart = settled.basis, settled.found.model, settled.found.disagreement
+    basis, m, apart = place.basis, model.m, model.disagreement
     d = len(basis)
-    curvatures, axes = np.linalg.eigh(model.m)
+    curvatures, axes = np.linalg.eigh(m)
     doubt = np.einsum("ji,jk,ki->i", np.abs(axes), apart, np.abs(axes))
     is_flat = (np.abs(curvatures) < _WEAK) & (np.abs(curvatures) <= 3 * doubt + _FLAT)
     is_good = ~is_flat & (curvatures > 0)
     unscaled = basis @ axes
     directions = unscaled / np.sqrt(np.maximum(np.abs(curvatures), _FLAT))
-    root = directions[:, is_good] * np.sqrt(unit / settled.rise)
+    root = directions[:, is_good] * np.sqrt(unit / place.rise)
     matrix = root @ root.T
     errors = np.sqrt(np.diag(matrix))
     free = np.abs(basis).max(axis=1) > 0
     hessian = np.full((d, d), np.nan)
     inverse = np.linalg.inv(basis[free])
-    hessian[np.ix_(free, free)] = 2 * settled.rise * inverse.T @ model.m @ inverse
+    hessian[np.ix_(free, free)] = 2 * place.rise * inverse.T @ m @ inverse
     is_downhill = ~is_flat & ~is_good
     for is_left_out, instead in ((is_downhill, np.nan), (is_flat, np.inf)):
         if is_left_out.any():

@@ -1,4 +1,15 @@
-"""Posterior draws that start from a fit: from normal laws around its places, not from the prior.
+r"""Posterior draws that start from a fit: from normal laws around its places, not from the prior.
+
+The prior is that of the cube; unknown standard deviations, scales and offsets are integrated out. With the prior
+:math:`1 / \sigma` and flat priors of the factors, an output with :math:`n` data and normal noise, whose best factors
+leave the sum of squares :math:`S`, has the likelihood
+
+.. math:: L = \tfrac12 \Gamma\left(\tfrac{\nu}{2}\right) (\pi S)^{-\nu/2} \, |D' D|^{-1/2}, \qquad \nu = n - j
+          \tag{F11}
+
+with the slopes :math:`D` of the outputs with respect to the :math:`j` factors. For known noise it is the maximum over
+the factors times :math:`|D' D / 2 \pi|^{-1/2}`, with slopes in standard deviations. For other laws than the normal and
+log-normal both are approximations, by a normal law around the best factors.
 
 Normal laws with the covariance (F9) around the best point, and around known points that are too high to belong to it,
 make the first proposal. A few draws say how good it is. If it is good, it is used as it is. If not, laws are fitted to
@@ -9,27 +20,31 @@ from __future__ import annotations
 
 import math
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.special import gammaln
 
 from paoswarm._checks import flag, whole_number
 from paoswarm._extras import ProgressBar
-from paoswarm.core.arrays import Floats
+from paoswarm.core.arrays import Array, Floats
 from paoswarm.core.random import generator
 from paoswarm.core.weights import effective_size
 from paoswarm.evaluate.call_options import CallOptions, Workers
+from paoswarm.evaluate.calls import Failed, Objective
 from paoswarm.evaluate.evaluator import Evaluator
-from paoswarm.fitting.fit_target import CubePrior, FitLikelihood
-from paoswarm.fitting.read_fit import FittedVariables
+from paoswarm.fitting.comparison import Comparison
+from paoswarm.fitting.cube import Cube, FittedVariables
 from paoswarm.least_squares.descent import Descent
-from paoswarm.least_squares.pool import Pool as Points
+from paoswarm.least_squares.loss import Loss
+from paoswarm.least_squares.trust_region import Region
 from paoswarm.sampling.adapt import UNSURE, Frozen, PriorDensity, draw_into, refine
 from paoswarm.sampling.climbs import Mode, distance, log_volume
 from paoswarm.sampling.densities import Blend, Circle, Mixture
 from paoswarm.sampling.posterior import Posterior
+from paoswarm.sampling.prior import UniformBox
 from paoswarm.sampling.proposals import Pool, blend, fit_laws, make_ladder, with_heavy_tail, wrapped
 from paoswarm.sampling.sample import BatchLikelihood, read_wanted, sampled
 from paoswarm.sampling.target import Target
@@ -52,6 +67,91 @@ _USABLE = 0.05  # efficiency below which the full adaptation of `sample` takes o
 _MOST_FREEDOM = 30  # degrees of freedom of the proposal: with more it is as good as normal
 
 
+def log_marginal_likelihood(loss: Loss, y: Floats) -> float:
+    """The log likelihood of the data (F11) for a vector of outputs; NaN where the factors are not determined."""
+    total = -0.5 * loss.minus_two_log_likelihood(y)
+    for group, score in zip(loss.groups, loss.around(y).groups, strict=True):
+        n = len(loss.own(group, loss.data))
+        nu = n - group.has_scale - group.has_offset
+        if score.columns is not None:
+            total -= 0.5 * float(np.linalg.slogdet(score.columns.T @ score.columns / (2 * math.pi))[1])
+        if group.law.estimates_sigma:
+            if nu <= 0:
+                return math.nan
+            total += float(gammaln(nu / 2)) - math.log(2) + nu / 2 * math.log(2 / n) + n / 2
+    return total if math.isfinite(total) else math.nan
+
+
+class CubePrior(UniformBox):
+    """Uniform on the cube of a fit, with laws of the user on some of its axes as part of the likelihood."""
+
+    def __init__(self, cube: Cube, variables: FittedVariables, comparison: Comparison) -> None:
+        super().__init__(variables.names, cube.low, cube.low + cube.width, cube.is_round.tolist())
+        self._variables = variables
+        keys = list(variables.names) if cube.space.names is not None else np.flatnonzero(variables.is_fitted).tolist()
+        self._laws = [(keys.index(one.key), one.law) for one in comparison.beliefs.priors]
+        ends = variables.numbers(np.stack([cube.low, cube.low + cube.width]))
+        self._masses = [math.log(law.cdf(ends[1, i]) - law.cdf(ends[0, i])) for i, law in self._laws]
+
+    def parameters(self, z: Array) -> Array:
+        """The user's numbers."""
+        return self._variables.numbers(super().parameters(z))
+
+    def coordinates(self, x: Floats) -> Floats:
+        """The sampler's coordinates of the user's numbers."""
+        return super().coordinates(self._variables.coordinates(x))
+
+    def parameter_log_density(self, x: Floats) -> Floats:
+        """Log density of the user's numbers, with the user's laws."""
+        x = np.atleast_2d(x)
+        density = super().parameter_log_density(self._variables.coordinates(x))
+        return density - np.log(np.where(self._variables.is_log, x, 1.0)).sum(axis=1) + self.excess(x)
+
+    def excess(self, x: Floats) -> Floats:
+        """By how much the laws of the user exceed the uniform ones: logarithms of the ratios, for rows of ``x``."""
+        total = np.zeros(len(x))
+        for (i, law), mass in zip(self._laws, self._masses, strict=True):
+            uniform = -np.log(2 * self._half[i]) - (np.log(x[:, i]) if self._variables.is_log[i] else 0.0)
+            total += law.logpdf(x[:, i]) - mass - uniform
+        return total
+
+
+@dataclass(frozen=True)
+class FitLikelihood:
+    """The log likelihood at the user's continuous numbers, with the user's priors. It can be sent between processes."""
+
+    simulate: Objective
+    comparison: Comparison
+    variables: FittedVariables
+    prior: CubePrior
+    region: Region
+
+    def __call__(self, x: Floats) -> Any:
+        """Simulate at a point, unless it is not allowed there."""
+        u = self.variables.coordinates(x)
+        if not self.region.allows((u - self.prior.low) / (self.prior.high - self.prior.low)):
+            return -math.inf
+        point = self.variables.point(u)
+        answer = self.simulate(point)
+        if isinstance(answer, Failed):
+            return answer
+        beliefs = self.comparison.beliefs.residuals(point)
+        vector = np.concatenate([self.comparison.vector(answer), beliefs])
+        return self.at(x, vector)
+
+    def at_point(self, point: Floats, vector: Floats) -> float:
+        """The same at a point of the cube where the vector of outputs and beliefs is known; minus infinity for NaN."""
+        found = self.at(self.variables.numbers(self.prior.low + point * (self.prior.high - self.prior.low)), vector)
+        return found if math.isfinite(found) else -math.inf
+
+    def at(self, x: Floats, vector: Floats) -> float:
+        """The same at the user's numbers."""
+        beliefs = self.comparison.beliefs
+        penalty = vector[len(vector) - beliefs.count + len(beliefs.priors) :]
+        likelihood = log_marginal_likelihood(self.comparison.loss(len(vector)), vector)
+        return likelihood - 0.5 * float(penalty @ penalty) + float(self.prior.excess(x[None])[0])
+
+
 def sample_fit(
     fit: Fit, *, n_effective: int, maxfev: float | None, workers: Any, progress: bool, rng: Any, store: Any
 ) -> Posterior:
@@ -59,7 +159,7 @@ def sample_fit(
     call: FitCall = fit["_call"]
     solution = fit.solution
     cube, cell = call.cube, solution.cell
-    variables = FittedVariables(call.space, cube.row(solution.point, cell))
+    variables = cube.variables(solution.point, cell)
     prior = CubePrior(cube, variables, call.comparison)
     likelihood = FitLikelihood(call.objective.simulate, call.comparison, variables, prior, call.regions[cell])
     wanted = read_wanted(n_effective)
@@ -82,7 +182,8 @@ def sample_fit(
         batches = BatchLikelihood(evaluate, prior.names, bar.count if progress else None)
         target = Target(batches, prior, budget)
         modes = _modes(fit, likelihood, target.circle)
-        plan = partial(_plan, target, modes, is_sure=fit.success, freedom=_freedom(fit), wanted=wanted, rng=source)
+        freedom = _MOST_FREEDOM if solution.is_noise_known else min(max(solution.degrees_of_freedom, 3), _MOST_FREEDOM)
+        plan = partial(_plan, target, modes, is_sure=fit.success, freedom=freedom, wanted=wanted, rng=source)
         posterior = sampled(target, batches, plan, source, wanted, bar, journal)
     batches.warn()
     drawn = posterior.weighted
@@ -91,31 +192,21 @@ def sample_fit(
     return replace(posterior, message=message, weighted=replace(drawn, log_likelihood=alone))
 
 
-def _freedom(fit: Fit) -> int:
-    left = fit.solution.degrees_of_freedom
-    return _MOST_FREEDOM if fit.solution.is_noise_known else min(max(left, 3), _MOST_FREEDOM)
-
-
 def _modes(fit: Fit, likelihood: FitLikelihood, circle: Circle | None) -> list[Mode]:
     """The best point, and known points of its cell that are higher than normal laws around these would have it."""
-    call: FitCall = fit["_call"]
-    solution = fit.solution
-    loss = solution.loss
-    points = Points(call.cube.is_round)
-    for point, cell, outputs in fit["_known"]:
-        if cell == solution.cell and len(outputs):
-            points.add(point, outputs, loss.value(outputs))
+    solution, points = fit.solution, fit.pool()
+    n = solution.cube.n
     found = [_mode(solution.point, solution.outputs, solution.jacobian, fit, likelihood)]
-    lowest = found[0].height - _LOWEST - call.cube.n / 2
-    for number in np.argsort(points.values)[: _LOOKED_AT * call.cube.n].tolist():
+    lowest = found[0].height - _LOWEST - n / 2
+    for number in np.argsort(points.values)[: _LOOKED_AT * n].tolist():
         point, outputs = points.points[number], points.outputs[number]
-        height = likelihood.at_point(point, outputs)
+        height = likelihood.at_point(point, outputs) if len(outputs) else -math.inf
         if not height > lowest or len(found) == _MOST_MODES:
             break
         z = 2 * point[None] - 1
         expected = max(one.height - distance(z, one.z, one.factor, circle)[0] ** 2 / 2 for one in found)
         if height > expected + _SURPRISING:
-            rough = Descent(0, points, number, loss, fit["_precision"])
+            rough = Descent(0, points, number, solution.loss, fit["_precision"])
             found.append(_mode(point, outputs, rough.jacobian, fit, likelihood))
     return sorted(found, key=lambda mode: -mode.log_mass)
 

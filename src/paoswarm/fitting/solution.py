@@ -6,17 +6,16 @@ With the slopes :math:`g_i` of predictions with respect to all unknowns, scales 
 .. math:: C = c \Big( \sum_i w_i\, g_i g_i' \Big)^{-1}, \qquad
     c = 1 \text{ for known noise, else } \frac{m}{m - n}                                                  \tag{F9}
 
-with :math:`m` data (and beliefs) and :math:`n` directions of unknowns, scales and offsets that they determine. For one
-output with normal noise of unknown size this is the :math:`s^2 (J' J)^{-1}` of textbooks, for counts the covariance of
-a generalised linear model. Predictions have the variances :math:`g_i' C g_i`. Where minus twice the log likelihood,
-divided by :math:`c`, rises by one, the value (F2) rises by :math:`u = c f / N`, or by one for known noise.
+with :math:`m` data (and beliefs) and :math:`n` directions of unknowns, scales and offsets that they determine.
+Predictions have the variances :math:`g_i' C g_i`. Where minus twice the log likelihood, divided by :math:`c`, rises by
+one, the value (F2) rises by :math:`u = c f / N`, or by one for known noise.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,10 +25,10 @@ from scipy.special import chdtr, chdtrc
 from paoswarm.core.arrays import Floats
 from paoswarm.fitting.comparison import Comparison
 from paoswarm.fitting.cube import Cube
-from paoswarm.fitting.describe import condition_of, of_bounds, of_condition, of_directions
+from paoswarm.fitting.describe import Spot
 from paoswarm.fitting.fit_uncertainty import FitUncertainty, reach_of
-from paoswarm.fitting.read_fit import FittedVariables
-from paoswarm.least_squares.contradiction import CORRELATED, IMPROBABLE, Contradiction
+from paoswarm.fitting.minimum import Covariance
+from paoswarm.least_squares.ends import CORRELATED, IMPROBABLE, contradiction
 from paoswarm.least_squares.likelihoods import LogNormal, Poisson
 from paoswarm.least_squares.loss import Around, Loss
 from paoswarm.least_squares.trust_region import Linear, bounded_step
@@ -40,49 +39,20 @@ _MOVED = 0.3  # standard errors that the optimum is away, from which on it is wo
 _NO_EFFECT = 1e-12  # relative to the outputs: a slope over the whole width that is rounding
 
 
-class Root(NamedTuple):
-    """A symmetric matrix as ``root @ root.T``, and the directions that it leaves out."""
-
-    root: Floats  # (n, k)
-    flat: Floats  # (n, j)
-
-
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """The best point of a fit, the outputs there, and their slope.
-
-    Attributes
-    ----------
-    cube : Cube
-    comparison : Comparison
-    point : array (n,)
-        In the unit cube.
-    cell : int
-    outputs : array (m,)
-    jacobian : array (m, n)
-        Slope of the outputs, in widths.
-    is_measured : bool
-        Whether the slope was measured at the point itself.
-    noise : float
-        Standard deviation of the simulator's own noise, relative to the residuals; zero if it does no harm.
-    counts : tuple of int
-        Simulations, and those of them that have failed.
-    edge : array (a, n)
-        Slopes of the constraints that hold with equality.
-    edge_names : tuple of str
-        Their names.
-    """
+    """The best point of a fit, the outputs there, and their slope."""
 
     cube: Cube
     comparison: Comparison
-    point: Floats
+    point: Floats  # (n,), in the unit cube
     cell: int
-    outputs: Floats
-    jacobian: Floats
-    is_measured: bool
-    noise: float
-    counts: tuple[int, int]
-    edge: Floats
+    outputs: Floats  # (m,)
+    jacobian: Floats  # (m, n), slope of the outputs, in widths
+    is_measured: bool  # whether the slope was measured at the point itself
+    noise: float  # standard deviation of the simulator's own noise, relative to the residuals; zero if it does no harm
+    counts: tuple[int, int]  # simulations, and those of them that have failed
+    edge: Floats  # (a, n), slopes of the constraints that hold with equality
     edge_names: tuple[str, ...]
 
     @cached_property
@@ -120,7 +90,7 @@ class Solution:
     @property
     def degrees_of_freedom(self) -> int:
         """Data and beliefs less directions of the unknowns, factors and offsets that these determine."""
-        return self.loss.n_data + self.loss.n_beliefs - self._directions.root.shape[1]
+        return self.loss.n_data + self.loss.n_beliefs - self._directions[0].shape[1]
 
     @property
     def is_noise_known(self) -> bool:
@@ -141,34 +111,32 @@ class Solution:
         return float(np.sqrt(self.unit)) / self.around.root if self.around.root > 0 else 1.0
 
     @cached_property
-    def _directions(self) -> Root:
-        """A root of the inverse in (F9), along constraints and without columns of zeros; and what is not determined."""
-        slope = self._slopes[1]
+    def _directions(self) -> tuple[Floats, Floats]:
+        """A root ``(n, k)`` of the inverse in (F9), along constraints and without columns of zeros; directions without.
+
+        Constraints that hold with equality still do along these directions.
+        """
+        slope, n = self._slopes[1], self.cube.n
         used = np.flatnonzero(slope.any(axis=0))
-        tangent = self._tangent(used)
+        normals = np.zeros((len(self.edge), len(used)))
+        normals[:, used < n] = self.edge[:, used[used < n]]
+        tangent = np.asarray(null_space(normals)) if normals.any() else np.eye(len(used))
         if not tangent.size:
-            return Root(np.zeros((slope.shape[1], 0)), np.zeros((slope.shape[1], 0)))
+            return np.zeros((slope.shape[1], 0)), np.zeros((slope.shape[1], 0))
         along = slope[:, used] @ tangent
         sizes = np.linalg.norm(along, axis=0) + 1e-300
         _, values, axes = np.linalg.svd(np.linalg.qr(along / sizes, mode="r"))
         directions = np.zeros((slope.shape[1], len(axes)))
         directions[used] = tangent @ (axes.T / sizes[:, None])
         rank = int((values > _FLAT * values[0]).sum())
-        return Root(directions[:, :rank] / values[:rank], directions[:, rank:])
-
-    def _tangent(self, used: NDArray[np.intp]) -> Floats:
-        """Directions ``(k, j)`` of some columns along which constraints that hold with equality still do."""
-        n = self.cube.n
-        normals = np.zeros((len(self.edge), len(used)))
-        normals[:, used < n] = self.edge[:, used[used < n]]
-        return np.asarray(null_space(normals)) if normals.any() else np.eye(len(used))
+        return directions[:, :rank] / values[:rank], directions[:, rank:]
 
     @cached_property
     def uncertainty(self) -> FitUncertainty:
         """Standard errors of the unknowns, in the user's numbers."""
         cube, n = self.cube, self.cube.n
-        variables = FittedVariables(cube.space, cube.row(self.point, self.cell))
-        free, still = self.free, self._directions.flat[:n]  # along which nothing changes
+        variables = cube.variables(self.point, self.cell)
+        still = self._directions[1][:n]  # along which nothing changes
         root, flat = cube.width[:, None] * self._root[:n], cube.width[:, None] * still
         covariance = root @ root.T
         errors = np.sqrt(np.diag(covariance))
@@ -178,51 +146,36 @@ class Solution:
         is_sure = np.isfinite(errors)
         covariance = np.where(is_sure[:, None] & is_sure, covariance, np.nan)
         np.fill_diagonal(covariance, errors**2)
-        x = cube.low + self.point * cube.width
-        box, names = (cube.low, cube.low + cube.width), variables.names
-        labels = [f"ln {name}" if log else name for name, log in zip(names, variables.is_log, strict=True)]
-        condition, weakest = condition_of(covariance, errors)
-        if len(self.edge):  # the covariance along constraints is singular
-            condition = 1.0
-        warnings = of_directions(flat, np.zeros((n, 0)), labels, cube.width)
-        warnings += [f"{names[i]} has no effect on the outputs." for i in np.flatnonzero(~self.has_effect)]
-        notes = [
-            f"{names[i]} lies on its {'lower' if self.point[i] < 0.5 else 'upper'} bound. It is taken as fixed: the "
-            "errors of the others hold if its value is right."
-            for i in np.flatnonzero(self.on_bound)
-        ]
-        walls = np.where(cube.is_round, -np.inf, box[0]), np.where(cube.is_round, np.inf, box[1])
-        notes += [
-            f"{name} holds with equality at the best point. The errors are those along it." for name in self.edge_names
-        ]
-        notes += of_bounds(x, errors, walls, names)
-        notes += of_condition(condition, weakest, labels, cube.width)
-        hessian = 2 * self.slope.T @ self.slope / cube.width / cube.width[:, None]
+        walls = np.where(cube.is_round, -np.inf, cube.low), np.where(cube.is_round, np.inf, cube.low + cube.width)
         is_one_variance = len(self.loss.groups) == 1 and not self.is_noise_known
         left = self.degrees_of_freedom
-        return variables.translated(
-            FitUncertainty(
-                x=x,
-                fun=self.around.value,
-                names=names,
-                standard_errors=errors,
-                covariance=covariance,
-                hessian=hessian,
-                free=free,
-                variance=self.unit if is_one_variance else None,
-                n_data=self.loss.n_data,
-                degrees_of_freedom=left if not self.is_noise_known and left > 0 else None,
-                condition_number=condition,
-                shift=np.zeros(n),
-                rises=np.full((n, 2), np.nan),
-                warnings=tuple(warnings),
-                notes=tuple(notes),
-                n_evaluations=self.counts[0],
-                n_failed=self.counts[1],
-                kind=self.kind,
-                _root=root,
-                _room=np.where(cube.is_round, np.inf, np.minimum(self.point, 1 - self.point) * cube.width),
-            )
+        hessian = 2 * self.slope.T @ self.slope / cube.width / cube.width[:, None]
+        spot = Spot(
+            x=cube.low + self.point * cube.width,
+            fun=self.around.value,
+            box=walls,
+            names=variables.names,
+            variables=variables,
+            widths=cube.width,
+            free=self.free,
+            on_bound=self.on_bound,
+        )
+        edge = [
+            f"{name} holds with equality at the best point. The errors are those along it." for name in self.edge_names
+        ]
+        return spot.described(
+            Covariance(covariance, root, errors, hessian, flat, np.zeros((n, 0))),
+            what="outputs",
+            notes=edge,
+            is_singular=len(self.edge) > 0,  # the covariance along constraints
+            variance=self.unit if is_one_variance else None,
+            n_data=self.loss.n_data,
+            degrees_of_freedom=left if not self.is_noise_known and left > 0 else None,
+            shift=np.zeros(n),
+            rises=np.full((n, 2), np.nan),
+            n_evaluations=self.counts[0],
+            n_failed=self.counts[1],
+            kind=self.kind,
         )
 
     @property
@@ -233,6 +186,43 @@ class Solution:
             return "chi-square" if self.loss.is_chi_square else "deviance"
         is_plain = len(groups) == 1 and type(groups[0].law).__name__ == "Normal" and not self.loss.n_beliefs
         return "sum of squares" if is_plain else "value"
+
+    @property
+    def sigma(self) -> dict[str, float]:
+        """Standard deviation of the noise by output, where it was estimated."""
+        pairs = zip(self.loss.groups, self.around.groups, strict=True)
+        found = {group.name: score.scored.sigma for group, score in pairs if group.law.estimates_sigma}
+        return {name: float(sigma[0]) * self.inflation for name, sigma in found.items()}
+
+    @property
+    def factors(self) -> dict[str, tuple[float, float]]:
+        """Scale and offset of outputs that are `Scaled`."""
+        pairs = zip(self.loss.groups, self.around.groups, strict=True)
+        return {group.name: score.factor for group, score in pairs if group.has_scale or group.has_offset}
+
+    @property
+    def chi_square(self) -> float:
+        """Sum of the deviances of all data."""
+        return float(sum((score.scored.residuals**2).sum() for score in self.around.groups))
+
+    @property
+    def log_likelihood(self) -> float:
+        """Log likelihood of the data at the best point."""
+        return -0.5 * self.loss.minus_two_log_likelihood(self.outputs)
+
+    @property
+    def _n_estimated(self) -> int:
+        return int(self.free.sum()) + self.loss.n_factors + self.loss.n_sigmas
+
+    @property
+    def aic(self) -> float:
+        """Akaike's information criterion: smaller is better among models of the same data."""
+        return 2 * self._n_estimated - 2 * self.log_likelihood
+
+    @property
+    def bic(self) -> float:
+        """The Bayesian information criterion of Schwarz."""
+        return self._n_estimated * math.log(self.loss.n_data) - 2 * self.log_likelihood
 
     def deviations(self) -> Floats:
         """The standard deviation ``(m,)`` of a datum around each prediction; NaN where it is not known."""
@@ -264,17 +254,14 @@ class Solution:
     @cached_property
     def _root(self) -> Floats:
         """The covariance of unknowns, scales and offsets, in widths, is this times its transpose."""
-        return self._directions.root * np.sqrt(self.unit)
-
-    def prediction_errors(self) -> Floats:
-        """Standard errors ``(m,)`` of all predictions, as far as they come from the unknowns, factors and offsets."""
-        slopes = self._slopes[0][: len(self.loss.data)]
-        return np.sqrt(((slopes @ self._root) ** 2).sum(axis=1))
+        return self._directions[0] * np.sqrt(self.unit)
 
     def band(self, level: float, noise: bool) -> tuple[Floats, Floats]:
         """Ends of the band around the predictions; with ``noise`` that of a new measurement."""
-        errors, centre = self.prediction_errors(), self.loss.predicted(self.outputs)
-        reach = self.reach(level) * (np.hypot(errors, self.deviations()) if noise else errors)
+        slopes, centre = self._slopes[0][: len(self.loss.data)], self.loss.predicted(self.outputs)
+        errors = np.sqrt(((slopes @ self._root) ** 2).sum(axis=1))  # that come from unknowns, factors and offsets
+        errors = np.hypot(errors, self.deviations()) if noise else errors
+        reach = reach_of(level, self.uncertainty.degrees_of_freedom) * errors
         low, high = centre - reach, centre + reach
         for group in self.loss.groups:
             rows = group.rows
@@ -284,11 +271,6 @@ class Solution:
             elif isinstance(group.law, Poisson):
                 low[rows] = np.maximum(low[rows], 0.0)
         return low, high
-
-    def reach(self, level: float) -> float:
-        """How many standard errors an interval reaches to each side."""
-        left = self.degrees_of_freedom
-        return reach_of(level, None if self.is_noise_known or left <= 0 else left)
 
     @property
     def distance(self) -> float:
@@ -301,9 +283,11 @@ class Solution:
         gain = linear.gain(bounded_step(linear, *room, 1.0))
         return float(np.sqrt(max(gain, 0.0) / self.unit)) if self.unit > 0 else 0.0
 
-    def remarks(self, contradiction: Contradiction) -> list[str]:
+    def remarks(self) -> list[str]:
         """What to doubt."""
         said = []
+        series = self.comparison.series(len(self.outputs))
+        correlation = contradiction(self.around, self.loss, series, self.cube.n).correlation
         left, value = self.degrees_of_freedom, self.around.value
         if left > 0 and self.kind == "chi-square":
             larger, smaller = float(chdtrc(left, value)), float(chdtr(left, value))
@@ -318,9 +302,9 @@ class Solution:
                     f"Chi-square is {value:.4g} with {left} degrees of freedom, less than noise makes it (probability "
                     f"{smaller:.1g}): sigma may be too large."
                 )
-        if abs(contradiction.correlation) > CORRELATED:
+        if abs(correlation) > CORRELATED:
             said.append(
-                f"The residuals are correlated ({contradiction.correlation:+.1f} standard deviations from what noise "
+                f"The residuals are correlated ({correlation:+.1f} standard deviations from what noise "
                 "does): a better fit or a better model may exist, and standard errors may be too small."
             )
         if (far := self.distance) > _MOVED:

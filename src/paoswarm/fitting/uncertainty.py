@@ -1,30 +1,34 @@
-"""`uncertainty`: how sure the unknowns of a fit are."""
+"""`uncertainty`: how sure the unknowns of a fit are, at a minimum of one number."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+import numbers
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
+from scipy.optimize import OptimizeResult
 
-from paoswarm._checks import explains_keywords, flag, positive_number, probability
+from paoswarm._checks import explains_keywords, flag, probability
 from paoswarm.core.arrays import Floats
 from paoswarm.evaluate.call_options import CallOptions, Workers
 from paoswarm.evaluate.calls import Objective, with_arguments
 from paoswarm.evaluate.evaluator import Evaluator
-from paoswarm.fitting.derivatives import known_directions, points_of_run
-from paoswarm.fitting.describe import describe
+from paoswarm.fitting.cube import FittedVariables
+from paoswarm.fitting.derivatives import FitFunction, Meaning, known_directions, points_of_run
+from paoswarm.fitting.describe import Start, describe
 from paoswarm.fitting.fit_uncertainty import FitUncertainty
 from paoswarm.fitting.minimum import find_minimum
-from paoswarm.fitting.read_fit import (
-    FitFunction,
-    Meaning,
-    read_data,
-    read_start,
-    the_one_function,
-)
+from paoswarm.run.read_input import Box, read_bounds
+from paoswarm.run.read_space import read_space
+from paoswarm.space.lmfit_parameters import are_parameters
+from paoswarm.space.names import check_name
+from paoswarm.space.space import Fixed, Space
+from paoswarm.space.variables import WIDEST, Real, Variable
+
+_FARTHEST = WIDEST / 4
 
 
 @explains_keywords(
@@ -128,39 +132,134 @@ def uncertainty(
     Condition number 1.6e+03.
     It took 35 evaluations.
     """
-    given = {
-        "sum_of_squares": sum_of_squares,
-        "negative_log_likelihood": negative_log_likelihood,
-    }
-    kind, function = the_one_function(given)
-    start = read_start(result, bounds, names)
-    x, variables, d = start.x, start.variables, len(start.x)
-    function = function if variables is None else partial(variables.call, function)
+    given = {"sum_of_squares": sum_of_squares, "negative_log_likelihood": negative_log_likelihood}
+    kind, function = _the_one_function(given)
+    start = _read_start(result, bounds, names)
+    x, variables = start.x, start.variables
     is_constrained = bool(len(getattr(result, "constr", None) or ()))
     refine = flag("refine", refine) and not is_constrained
     level = None if profile is None else probability("profile", profile)
     options = CallOptions(flag("vectorized", vectorized), Workers.of_batches(workers))
-    variance = None if variance is None else positive_number("variance", variance)
-    meaning, known = Meaning.of(kind, variance, read_data(kind, n_data, variance, d), d), None
-    with Evaluator(with_arguments(function, args), options) as evaluate:
+    meaning, known = Meaning.read(kind == "negative_log_likelihood", n_data, variance, len(x)), None
+    with Evaluator(with_arguments(partial(variables.call, function), args), options) as evaluate:
         fun = FitFunction(evaluate)
-        value = _first_value(fun, kind, x)
+        value = float(fun(x[None])[0])
+        if np.isnan(value):
+            raise fun.explain_failure(f"{kind} has no finite value at the given point")
+        if kind == "sum_of_squares" and value < 0:
+            raise ValueError(f"sum_of_squares is {value:g} at the given point, but cannot be negative")
         if (seen := points_of_run(result, value, variables)) is not None:
             known = known_directions(*seen, x, value, meaning.rise(value))
         minimum = find_minimum(fun, meaning, x, value, start.box, moves=refine, known=known)
         found = describe(fun, meaning, minimum, start, refine, level)
-    found = found if variables is None else variables.translated(found)
     if not is_constrained:
         return found
     warning = "the run had constraints, of which nothing is known here: where one is active, the errors are wrong."
     return dataclasses.replace(found, warnings=(*found.warnings, warning))
 
 
-def _first_value(fun: FitFunction, kind: str, x: Floats) -> float:
-    """The value at the given point; raise if it cannot be a minimum."""
-    value = float(fun(x[None])[0])
-    if np.isnan(value):
-        raise fun.explain_failure(f"{kind} has no finite value at the given point")
-    if kind == "sum_of_squares" and value < 0:
-        raise ValueError(f"sum_of_squares is {value:g} at the given point, but cannot be negative")
-    return value
+def _the_one_function(given: Mapping[str, Any]) -> tuple[str, Objective]:
+    """The function that was given, and what it is."""
+    found = {name: fun for name, fun in given.items() if fun is not None}
+    if len(found) != 1:
+        got = " and ".join(found) or "none"
+        raise TypeError(f"give one function, by what it is: {', '.join(f'{name}=' for name in given)}; got {got}")
+    ((name, fun),) = found.items()
+    if not callable(fun):
+        raise TypeError(f"{name} must be callable, got {fun!r}")
+    return name, fun
+
+
+def _read_start(result: Any, bounds: Any, names: Sequence[str] | None) -> Start:
+    """The point, its bounds and names, from a result or a point."""
+    is_space = isinstance(bounds, Mapping) or (
+        isinstance(bounds, Sequence) and any(isinstance(one, Variable) for one in bounds)
+    )
+    variables, has_bounds = _read_variables(result, bounds if is_space else None)
+    if not is_space and bounds is not None and _is_by_name(result):
+        raise TypeError("the point is given by name, so bounds must be a dict with the same names")
+    if not variables.is_fitted.any():
+        raise ValueError("no variable of the space is continuous: there is nothing whose error could be told")
+    x = variables.x
+    d = len(x)
+    if bounds is not None and not is_space:
+        box = read_bounds(bounds)
+        if len(box[0]) != d:
+            raise ValueError(f"bounds are for {len(box[0])} unknowns, but the point has {d}")
+    elif has_bounds:  # a periodic variable has none
+        ends = [(one.low, one.high) if isinstance(one, Real) else (-np.inf, np.inf) for one in variables.fitted]
+        lower, upper = np.array(ends, dtype=float).T
+        box = lower, upper
+    else:
+        box = _box_of_run(result, d)
+    if ((x < box[0]) | (x > box[1])).any():
+        i = int(np.flatnonzero((x < box[0]) | (x > box[1]))[0])
+        raise ValueError(f"x[{i}] is {x[i]}, outside its bounds ({box[0][i]}, {box[1][i]})")
+    labels = variables.names if names is None else (names,) if isinstance(names, str) else tuple(names)
+    if len(labels) != d or not all(isinstance(name, str) for name in labels):
+        raise ValueError(f"names must be {d} strings, one for each unknown, got {names!r}")
+    low, high = map(variables.coordinates, box)
+    return Start(variables.coordinates(x), (low, high), labels, variables)
+
+
+def _read_variables(result: Any, space: Any) -> tuple[FittedVariables, bool]:
+    """The variables around the point: of a space that is given, of the run, or all numbers; whether these are bounded.
+
+    Of a point by name without a space all numbers are unknowns.
+    """
+    if are_parameters(result):
+        raise TypeError("give the result of minimize(fun, params): lmfit.Parameters alone say nothing about a minimum")
+    if space is not None:
+        space = read_space(space)
+        given = result if _is_by_name(result) else getattr(result, "best", getattr(result, "x", result))
+        return FittedVariables(space, space.read("the point", given)[0]), True
+    if _is_by_name(result):
+        for name in result:
+            check_name(name)
+        variables = [_unbounded(repr(name), value) for name, value in result.items()]
+        if all(isinstance(one, Fixed) for one in variables):
+            raise ValueError(f"the point has no number whose error could be told, got {dict(result)!r}")
+        space = Space(variables, list(result))
+        return FittedVariables(space, space.read("the point", result)[0]), False
+    x = _read_point(result)
+    if (space := getattr(result, "space", None)) is not None:
+        return FittedVariables(space, x), True
+    return FittedVariables(Space([_unbounded(f"x[{i}]", one) for i, one in enumerate(x.tolist())]), x), False
+
+
+def _is_by_name(point: Any) -> bool:
+    """Whether a point is given by names; a result is a dict, too."""
+    return isinstance(point, Mapping) and not isinstance(point, OptimizeResult)
+
+
+def _read_point(result: Any) -> Floats:
+    """The point of a result, or the point itself."""
+    try:
+        x = np.array(getattr(result, "x", result), dtype=float)
+    except (TypeError, ValueError):
+        raise TypeError(f"give a result of minimize, or a point of shape (d,), got {result!r}") from None
+    if x.ndim != 1 or x.size == 0:
+        hint = "; of minimize_many, give one run: result.run(i)" if x.ndim == 2 else ""
+        raise ValueError(f"give a result of minimize, or a point of shape (d,); x has shape {x.shape}{hint}")
+    if not np.isfinite(x).all():
+        raise ValueError(f"the point must be finite, got {x}")
+    return x
+
+
+def _unbounded(what: str, value: Any) -> Variable:
+    """A number that may have any value; anything else is held."""
+    if isinstance(value, bool | np.bool_ | str) or not isinstance(value, numbers.Real):
+        return Fixed(value)
+    if not abs(float(value)) < _FARTHEST:
+        raise ValueError(f"{what} is {value!r}; the point must be finite")
+    return Real(-_FARTHEST, _FARTHEST)
+
+
+def _box_of_run(result: Any, d: int) -> Box:
+    """The bounds of a run with walls; else none."""
+    swarm, wall = getattr(result, "swarm", None), getattr(getattr(result, "method", None), "wall", None)
+    if swarm is not None and wall is not None and wall.is_bounded and wall.unroll is None:
+        lower, upper = (np.array(end[0], dtype=np.float64) for end in (swarm.lower, swarm.upper))
+        if lower.shape == (d,):
+            return lower, upper
+    return np.full(d, -np.inf), np.full(d, np.inf)

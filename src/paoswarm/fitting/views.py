@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,7 @@ from paoswarm._checks import probability
 from paoswarm._extras import need
 from paoswarm.core.arrays import Floats
 from paoswarm.least_squares.outputs import Output
-from paoswarm.methods.agreement import CONVERGED, KNOWN, Search
+from paoswarm.methods.agreement import CONVERGED, KNOWN
 
 if TYPE_CHECKING:
     from paoswarm.fitting.fit_profile import FitProfile, ProfileCurve
@@ -31,21 +31,6 @@ _TALLEST = 1.5  # times the threshold: where panels of profiles end
 _FINE = 400  # points of a line
 
 
-class _Shown(NamedTuple):
-    """What is drawn of all data, as vectors."""
-
-    data: Floats
-    centre: Floats
-    of_fit: tuple[Floats, Floats]
-    of_data: tuple[Floats, Floats]
-    deviation: Floats  # standard deviation of a datum
-
-    def of(self, rows: NDArray[np.intp]) -> _Shown:
-        """That of some of the data."""
-        of_fit, of_data = ((low[rows], high[rows]) for low, high in (self.of_fit, self.of_data))
-        return _Shown(self.data[rows], self.centre[rows], of_fit, of_data, self.deviation[rows])
-
-
 def plot_fit(fit: Fit, x: Any = None, level: float = 0.95) -> NDArray[Any]:
     """Draw data, predictions and residuals; see `Fit.plot`."""
     solution, outputs = fit.solution, fit._call.comparison.outputs
@@ -55,8 +40,8 @@ def plot_fit(fit: Fit, x: Any = None, level: float = 0.95) -> NDArray[Any]:
     places = _places(fit._call.given["xdata"] if x is None else x, outputs.parts, is_asked=x is not None)
     pyplot = need("matplotlib.pyplot", extra="plot", user="fit.plot")
     loss = solution.loss
-    bands = solution.band(level, False), solution.band(level, True)
-    shown = _Shown(loss.data, loss.predicted(solution.outputs), *bands, solution.deviations())
+    bands = *solution.band(level, False), *solution.band(level, True)
+    shown = np.array([loss.data, loss.predicted(solution.outputs), *bands, solution.deviations()])
     has_bars = {group.name: not group.law.estimates_sigma for group in loss.groups}
     k = len(outputs.parts)
     columns = min(k, _IN_A_ROW)
@@ -69,9 +54,14 @@ def plot_fit(fit: Fit, x: Any = None, level: float = 0.95) -> NDArray[Any]:
         top = axes[i, 0] = figure.add_subplot(grid[2 * row, column])
         below = axes[i, 1] = figure.add_subplot(grid[2 * row + 1, column], sharex=top)
         at = np.arange(len(part.columns[0]), dtype=float) if place is None else place
-        _draw_output((top, below), part, at, shown, has_bars=has_bars.get(part.name, False))
+        _draw_output(top, below, part, at, shown, has_bars=has_bars.get(part.name, False))
         top.tick_params(labelbottom=False)
-        top.set_title(_title(part.name, fit.factors.get(part.name)), fontsize="medium")
+        title = part.name
+        if part.name in fit.factors:
+            scale, offset = fit.factors[part.name]
+            added = f" {'-' if offset < 0 else '+'} {abs(offset):.4g}" if offset else ""
+            title += f"{': ' if title else ''}{scale:.4g} * model{added}"
+        top.set_title(title, fontsize="medium")
         below.set_xlabel("number" if place is None else "x")
         if column == 0:
             below.set_ylabel("residual /\nstd. dev.")
@@ -82,32 +72,22 @@ def plot_fit(fit: Fit, x: Any = None, level: float = 0.95) -> NDArray[Any]:
     return axes
 
 
-def _title(name: str, factor: tuple[float, float] | None) -> str:
-    """The name of an output, and how it is scaled."""
-    if factor is None:
-        return name
-    scale, offset = factor
-    scaled = f"{scale:.4g} * model" + (f" {'-' if offset < 0 else '+'} {abs(offset):.4g}" if offset else "")
-    return f"{name}: {scaled}" if name else scaled
-
-
-def _draw_output(axes: tuple[Any, Any], part: Output, x: Floats, shown: _Shown, *, has_bars: bool) -> None:
+def _draw_output(top: Any, below: Any, part: Output, x: Floats, shown: Floats, *, has_bars: bool) -> None:
     """Draw the curves of an output, and their residuals below."""
-    top, below = axes
     _draw_usual(below)
     order = np.argsort(x, kind="stable")
     x = x[order]
     form, size = (".", 3) if len(x) > _MANY else ("o", 4)
     for j, rows in enumerate(part.columns):
-        own, look = shown.of(rows[order]), {"color": f"C{j % 10}"}
-        for band, alpha in ((own.of_data, _PALE), (own.of_fit, _DARK)):
-            top.fill_between(x, *band, alpha=alpha, lw=0, **look)
-        top.plot(x, own.centre, lw=1.5, **look)
-        name = f"column {j}" if len(part.columns) > 1 else "data"
-        bars = own.deviation if has_bars else None
-        top.errorbar(x, own.data, bars, fmt=form, ms=size, elinewidth=0.8, label=name, **look)
+        data, centre, low, high, low_of_data, high_of_data, deviation = shown[:, rows[order]]
+        look = {"color": f"C{j % 10}"}
+        top.fill_between(x, low_of_data, high_of_data, alpha=_PALE, lw=0, **look)
+        top.fill_between(x, low, high, alpha=_DARK, lw=0, **look)
+        top.plot(x, centre, lw=1.5, **look)
+        name, bars = f"column {j}" if len(part.columns) > 1 else "data", deviation if has_bars else None
+        top.errorbar(x, data, bars, fmt=form, ms=size, elinewidth=0.8, label=name, **look)
         with np.errstate(divide="ignore", invalid="ignore"):
-            below.plot(x, (own.data - own.centre) / own.deviation, form, ms=size, **look)
+            below.plot(x, (data - centre) / deviation, form, ms=size, **look)
 
 
 def _draw_usual(ax: Any) -> None:
@@ -160,14 +140,19 @@ def plot_searches(fit: Fit) -> NDArray[Any]:
     figure, axes = pyplot.subplots(1, 2, figsize=(9.0, 3.6), layout="constrained")
     table = fit.searches
     pairs = sorted(zip(table, table.places, strict=True), key=lambda pair: pair[0].value)
-    kinds = [_kind(one, place) for one, place in pairs]
+    kinds = [
+        "given up"
+        if one.ending not in (CONVERGED, KNOWN)
+        else "at the best place"
+        if place == 1
+        else "at another place"
+        for one, place in pairs
+    ]
     values = np.array([one.value for one, _ in pairs])
-    for label, colour, filled in _KINDS:
-        which = [i for i, kind in enumerate(kinds) if kind == label]
-        if which:
-            face = colour if filled else "none"
-            name = f"{label} ({len(which)})"
-            axes[0].plot(np.array(which) + 1, values[which], "o", mfc=face, mec=colour, ms=6, label=name)
+    for label, colour in (("at the best place", "C0"), ("at another place", "C1"), ("given up", "0.5")):
+        if which := [i for i, kind in enumerate(kinds) if kind == label]:
+            look = {"mec": colour, "mfc": "none" if label == "given up" else colour, "ms": 6}
+            axes[0].plot(np.array(which) + 1, values[which], "o", label=f"{label} ({len(which)})", **look)
     axes[0].plot(np.arange(len(values)) + 1, values, color="0.7", lw=0.8, zorder=0)
     axes[0].set(xlabel="searches, the best first", ylabel=f"{fit.solution.kind} at the end")
     if len(values):
@@ -183,16 +168,6 @@ def plot_searches(fit: Fit) -> NDArray[Any]:
             ax.set_yscale("log")
     figure.align_ylabels()
     return np.asarray(axes)
-
-
-_KINDS = [("at the best place", "C0", True), ("at another place", "C1", True), ("given up", "0.5", False)]
-
-
-def _kind(one: Search, place: int) -> str:
-    """What a mark in a waterfall says."""
-    if one.ending not in (CONVERGED, KNOWN):
-        return "given up"
-    return "at the best place" if place == 1 else "at another place"
 
 
 def plot_profiles(profile: FitProfile) -> NDArray[Any]:

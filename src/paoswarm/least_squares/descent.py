@@ -1,10 +1,10 @@
-r"""One Gauss-Newton search without derivatives, in the unit cube.
+r"""One Gauss-Newton search without derivatives, in the unit cube, and the slope where it ends.
 
-It knows a slope :math:`J` of the outputs at its centre, and :math:`K`, the squared error of that slope in units of the
-curvature :math:`\kappa`: along a unit vector :math:`v` the slope is wrong by :math:`\kappa \sqrt{v' K v}`. A point at
-an offset :math:`s` is predicted with an error of :math:`\kappa |s|^2 / 2`; noise is like curvature over a length
-:math:`e`. So every evaluated point, whoever has asked for it, is a measurement of the slope (Kalman's update; with
-:math:`K = I` and no errors it is Broyden's):
+A search knows a slope :math:`J` of the outputs at its centre, and :math:`K`, the squared error of that slope in units
+of the curvature :math:`\kappa`: along a unit vector :math:`v` the slope is wrong by :math:`\kappa \sqrt{v' K v}`. A
+point at an offset :math:`s` is predicted with an error of :math:`\kappa |s|^2 / 2`; noise is like curvature over a
+length :math:`e`. So every evaluated point, whoever has asked for it, is a measurement of the slope (Kalman's update;
+with :math:`K = I` and no errors it is Broyden's):
 
 .. math::
 
@@ -15,6 +15,13 @@ an offset :math:`s` is predicted with an error of :math:`\kappa |s|^2 / 2`; nois
 :math:`K \leftarrow K + |s|^2 I`. Square roots of eigenvalues of :math:`K` are lengths: a step of that length finds out
 as much about the curvature as is known about the slope. Where a step fails and such a length is longer than the step,
 the slope is to blame, and one short difference along that direction mends it.
+
+At the best point of all, the slope is measured. With outputs :math:`y_a, y_b` at offsets :math:`a, b` along an axis, a
+parabola has there the slope
+
+.. math:: y' = \frac{(y_a - y_0)\, b / a - (y_b - y_0)\, a / b}{b - a}                                   \tag{F6}
+
+That is a central difference for :math:`b = -a`; next to a wall :math:`b = 2 a`.
 """
 
 from __future__ import annotations
@@ -26,8 +33,7 @@ import numpy as np
 
 from paoswarm.core.arrays import Floats
 from paoswarm.least_squares.loss import Loss
-from paoswarm.least_squares.pool import Pool
-from paoswarm.least_squares.slope import updated
+from paoswarm.least_squares.pool import Pool, updated
 from paoswarm.least_squares.trust_region import Linear
 
 # Lengths are in widths of the box. The radius, the shares of a good and a poor step and the threshold of what is known
@@ -42,6 +48,11 @@ _ROUNDING = 1e-12  # of K, from differences of large numbers; without a floor K 
 _FAR = 10.0  # an error of the slope over more than this says that it was never measured
 _TRIES = (0.25, 4.0)  # other radii to try at the same time, where there are workers
 _OTHER_STEP = 0.3  # of its length, by which a step must differ to be worth a worker
+_LENGTH = 1e-4  # of a difference at the end, in widths
+_RADIUS = 0.1  # of a last step
+_WORTH = 1e-7  # relative gain for which the fit is moved and the slope measured once more
+_CHEAP = 1e-10  # the same, if the slope stays: one evaluation, for two more digits of the unknowns
+_MOST_ROUNDS = 4
 LONGEST = 40  # times n + 1 evaluations; the longest search that found something on the development problems took 33
 ACTIVE, CONVERGED, KNOWN, HOPELESS, CUT_SHORT = "active", "converged", "known", "hopeless", "cut short"
 
@@ -62,22 +73,10 @@ class Trial(NamedTuple):
 
 
 class Descent:
-    """A search from one point of the pool.
+    """A search from one point of the pool; ``number`` is its rank among all searches.
 
-    Attributes
-    ----------
-    number : int
-        In the order in which searches begin.
-    centre : int
-        Number of its best point in the pool.
-    value : float
-        Of the loss there.
-    state : str
-        Active, or how it has ended.
-    spent : int
-        Evaluations.
-    gain : float
-        What its last step promised.
+    ``centre`` is the number of its best point in the pool, ``value`` that of the loss there, ``spent`` counts its
+    evaluations, ``gain`` is what its last step promised, and ``state`` is active, or how it has ended.
     """
 
     def __init__(self, number: int, pool: Pool, centre: int, loss: Loss, precision: Precision) -> None:
@@ -126,7 +125,7 @@ class Descent:
         self._doubt = (axes * sizes) @ axes.T
         self._lengths = np.sqrt(sizes)
         linear = Linear.of(self._around.residuals, self.loss.slope(self._around, self.jacobian))
-        step = self._step(linear, self.radius)
+        step = self.pool.step(linear, self.x, self.radius)
         length = float(np.linalg.norm(step))
         is_new = self.spent == 0 or self._lengths[-1] > _FAR
         self._span = self.radius if is_new else min(self.radius, max(2 * length, _SHORTEST_SPAN))
@@ -150,7 +149,7 @@ class Descent:
     def tell(self, numbers: list[int], trials: list[Trial]) -> None:
         """Take the points of the pool that were asked for."""
         self.spent += len(numbers)
-        values = np.array([self._value(i) for i in numbers])
+        values = self.pool.values[numbers]
         before, old = self.value, self.centre
         steps = [k for k, trial in enumerate(trials) if not math.isnan(trial.gain)]
         has_settled = False
@@ -195,9 +194,6 @@ class Descent:
         is_little = gain <= 10 * tol * self.value and self.value - value <= 10 * tol * self.value
         return share >= 0 and is_known and is_little
 
-    def _step(self, linear: Linear, radius: float) -> Floats:
-        return self.pool.step(linear, self.x, radius)
-
     def _ahead(self, linear: Linear, step: Floats, h: float, room: int) -> list[Trial]:
         """Other radii, and differences around the point where the step leads: then its slope is known on arrival."""
         n, length = len(step), float(np.linalg.norm(step))
@@ -205,7 +201,7 @@ class Descent:
         for factor in _TRIES:
             if room - len(trials) <= 0 or (len(trials) and room - len(trials) <= n):
                 break
-            other = self._step(linear, self.radius * factor)
+            other = self.pool.step(linear, self.x, self.radius * factor)
             if np.linalg.norm(other - step) >= _OTHER_STEP * min(float(np.linalg.norm(other)), length):
                 trials.append(Trial(self.x + other, linear.gain(other)))
         there = self.x + step
@@ -222,11 +218,6 @@ class Descent:
             is_walled |= not self.pool.region.allows(centre + ahead) and self.pool.region.allows(centre + behind)
             trials.append(Trial(centre + (behind if is_walled else ahead)))
         return trials
-
-    def _value(self, number: int) -> float:
-        """The value of a point of the pool."""
-        outputs = self.pool.outputs[number]
-        return self.loss.value(outputs) if len(outputs) else math.inf
 
     def _settle_at(self, centre: int) -> None:
         self.centre = centre
@@ -256,3 +247,82 @@ class Descent:
             return
         change = outputs - self.outputs
         self.jacobian, self._doubt = updated(self.jacobian, self._doubt, step, change, self.precision.floor)
+
+
+class Finish:
+    """Differences around the best point, and more steps while they promise anything.
+
+    What is known of the slope, ``jacobian`` (m, n), stays in columns whose differences fail. ``is_measured`` says
+    whether the slope was measured at the ``centre``.
+    """
+
+    def __init__(self, pool: Pool, loss: Loss, centre: int, jacobian: Floats, precision: Precision) -> None:
+        self.pool, self.loss, self.centre, self.jacobian = pool, loss, centre, jacobian.copy()
+        self._length = max(_LENGTH, precision.floor)
+        self._noise = precision.tol if precision.relative else 0.0
+        self._n_rounds = 0
+        self.is_measured = False
+        self._step: Floats | None = None
+
+    def ask(self) -> list[Floats]:
+        """The points that are needed next; none at the end."""
+        if self._n_rounds == _MOST_ROUNDS:
+            return []
+        x = self.pool.points[self.centre]
+        if self._step is not None:
+            return [x + self._step]
+        return list(x + np.concatenate(self._offsets))
+
+    def tell(self, numbers: list[int]) -> None:
+        """Take the points of the pool that were asked for."""
+        if self._step is None:
+            self._learn(numbers)
+            self.is_measured = True
+            self._plan()
+            return
+        is_better = self.pool.values[numbers[0]] < self.pool.values[self.centre]
+        if is_better:
+            self.centre = numbers[0]
+        is_known = float(np.linalg.norm(self._step)) <= 1.001 * self._length  # the slope is the same
+        self._step, self.is_measured = None, is_known or not is_better
+        self._n_rounds = self._n_rounds + 1 if is_better and not is_known else _MOST_ROUNDS
+
+    def _plan(self) -> None:
+        """A step of Gauss and Newton if it promises anything."""
+        around = self.loss.around(self.pool.outputs[self.centre])
+        linear = Linear.of(around.residuals, self.loss.slope(around, self.jacobian))
+        near, far = (self.pool.step(linear, self.pool.points[self.centre], r) for r in (self._length, _RADIUS))
+        is_worth = linear.gain(far) - linear.gain(near) > max(_WORTH, self._noise) * around.value
+        step, least = (far, _WORTH) if is_worth else (near, _CHEAP)
+        if linear.gain(step) > max(least, self._noise) * around.value and self._n_rounds < _MOST_ROUNDS - 1:
+            self._step = step
+        else:
+            self._n_rounds = _MOST_ROUNDS
+
+    @property
+    def _offsets(self) -> tuple[Floats, Floats]:
+        """Two offsets along each axis, in the order of the axes."""
+        x, h = self.pool.points[self.centre], self._length
+        low, high = self.pool.room(x)
+        axes = np.eye(len(x))
+
+        def are_allowed(i: int, pair: tuple[float, float]) -> bool:
+            return all(low[i] <= a <= high[i] and self.pool.region.allows(x + a * axes[i]) for a in pair)
+
+        pairs = ((h, -h), (h, 2 * h), (-h, -2 * h))
+        found = np.array([next((pair for pair in pairs if are_allowed(i, pair)), pairs[0]) for i in range(len(x))])
+        return np.diag(found[:, 0]), np.diag(found[:, 1])
+
+    def _learn(self, numbers: list[int]) -> None:
+        """The slope by (F6); by one difference where the other point has failed."""
+        y, n = self.pool.outputs[self.centre], len(numbers) // 2
+        first, second = (np.diag(one) for one in self._offsets)
+        for i in range(n):
+            ya, yb = self.pool.outputs[numbers[i]], self.pool.outputs[numbers[n + i]]
+            a, b = float(first[i]), float(second[i])
+            if len(ya) and len(yb):
+                self.jacobian[:, i] = ((ya - y) * (b / a) - (yb - y) * (a / b)) / (b - a)
+            elif len(ya):
+                self.jacobian[:, i] = (ya - y) / a
+            elif len(yb):
+                self.jacobian[:, i] = (yb - y) / b

@@ -1,15 +1,14 @@
 r"""The searches of a fit: where they start, when they are given up, and when the fit is done.
 
 - Searches start where the user says, then each at the better of two points of a Latin hypercube. Another one begins
-  when none is under way, or when there are idle workers. While no two searches have ended at the best place, or when
-  the residuals there are no noise, every second one starts at the best point of a swarm (`scout.py`). If there is a
-  point that is better than all ends, a search starts there.
-- *Known*: a search has come to the end of an earlier one, or to the same fit.
-- *Hopeless*: it is worse than the best end, and at its present rate would need more than eight times as long to get
-  there. *Parked*: it hardly falls and there is no end to compare it with; another one begins.
-- The ends are counted as `ends.py` says. They do not agree as long as there is a better point. When they agree but
-  the residuals there are no noise, the search goes on for three times as long, on a plateau for longer. It starts at
-  any random points then, because the better of two is where the others have begun.
+  when none is under way, or when there are idle workers. While no two have ended at the best place, or when the
+  residuals there are no noise, every second one starts at the best point of a swarm (`scout.py`).
+- *Known*: a search has come to the end of an earlier one, or to the same fit. *Hopeless*: it is worse than the best
+  end, and at its present rate would need more than eight times as long to get there. *Parked*: it hardly falls and
+  there is no end to compare it with; another one begins.
+- Ends do not agree as long as there is a better point. When they agree but the residuals there are no noise, the search
+  goes on for three times as long, on a plateau for longer. It starts at any random points then, because the better of
+  two is where the others have begun.
 - At last the slope is measured at the best point. If it leads to a better fit, on which searches do not agree yet,
   they go on.
 """
@@ -17,7 +16,7 @@ r"""The searches of a fit: where they start, when they are given up, and when th
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -25,19 +24,18 @@ from numpy.typing import NDArray
 
 from paoswarm.core.arrays import Floats
 from paoswarm.core.random import latin_hypercube
-from paoswarm.least_squares.contradiction import Contradiction, contradiction
-from paoswarm.least_squares.descent import ACTIVE, HOPELESS, Descent, Precision, Trial
-from paoswarm.least_squares.ends import End, Ends
-from paoswarm.least_squares.finish import Finish
+from paoswarm.least_squares.descent import ACTIVE, HOPELESS, Descent, Finish, Precision, Trial
+from paoswarm.least_squares.ends import Contradiction, End, Ends, contradiction
 from paoswarm.least_squares.loss import Loss
 from paoswarm.least_squares.pool import Pool
-from paoswarm.least_squares.region import Region
 from paoswarm.least_squares.scout import Scout
+from paoswarm.least_squares.trust_region import Region
 from paoswarm.methods.agreement import Agreement
 
 _BEST_OF = 2  # points at the start of a search: with eight, more searches begin on plateaus and in wrong basins
 _MOST_PARKED = 4
-_BETTER, _ROUNDING = 1e-2, 1e-12  # relative to the best end, and to where searches began: the minimum may be zero
+# Relative to the best end; and to where searches began, since the minimum may be zero, and to outputs.
+_BETTER, _ROUNDING = 1e-2, 1e-12
 # Searches before a swarm helps. If it then went on until searches agree, instead of until two have ended at the best
 # place, claims would take a quarter more evaluations on the development problems.
 _UNAIDED = 3
@@ -50,16 +48,19 @@ _ON_PLATEAU = 20
 _FEWEST_SLOPES = 5  # that such an agreement is worth at least: on a plateau a search takes one evaluation
 _NO_EFFECT = 1e-2  # of an unknown over its width, relative to the residuals
 _NOISE = 1e-5  # relative to the residuals; less does no harm
-_ROUNDING = 1e-12  # relative to the outputs: less is no noise of the simulator
 _BESIDE = 1e-7  # length over which only noise changes outputs
 _FLOOR = 0.05  # times the root of the noise; of 0.5, 0.15, 0.1 and 0.05 the last solved most development problems
+
+
+Steps = Generator[list[Floats], list[int], None]  # yields points, and is sent their numbers in the pool
 
 
 class Request(NamedTuple):
     """A point of the unit cube to evaluate."""
 
-    number: int
     point: Floats
+    batch: Batch
+    place: int  # in the batch
 
 
 class Warm(NamedTuple):
@@ -70,11 +71,11 @@ class Warm(NamedTuple):
     is_near: Callable[[Floats, Floats], bool]  # whether the slope at a point with these outputs is known already
 
 
-class _Batch:
-    """Points that are asked for together; what they are for is done when all are there."""
+class Batch:
+    """Points that are asked for together, and what goes on when all are evaluated."""
 
-    def __init__(self, points: list[Floats], then: Callable[[list[int]], None]) -> None:
-        self.points, self.then = points, then
+    def __init__(self, points: list[Floats], steps: Steps) -> None:
+        self.points, self.steps = points, steps
         self.n_sent, self.n_back = 0, 0
         self.numbers = [-1] * len(points)  # in the pool
 
@@ -82,29 +83,10 @@ class _Batch:
 class Descents:
     """All searches of a fit; points are asked for, and outputs told in any order.
 
-    Parameters
-    ----------
-    loss : Loss
-    is_round : array of bool (n,)
-        Axes that are circles.
-    rng : Generator
-    at_once : int
-        How many points are evaluated side by side.
-    starts : iterable of array (n,)
-        Where the first searches start.
-    known : iterable of (array (n,), array (m,))
-        Points that were evaluated before, and their outputs, empty where they failed. A search starts at the best one.
-    series : sequence of array of int
-        Rows of the data whose order means something; by default all data are one series.
-    region : Region or None
-        Where points may be; None: everywhere. Others count as failed and are not asked for.
-    warm : Warm, optional
-        Then only the search from the best known point is made.
-
-    Attributes
-    ----------
-    pool : Pool
-        All evaluated points.
+    Searches start at ``starts`` first, and at the best of the points that are ``known`` with their outputs, empty where
+    they failed. ``series`` are rows of the data whose order means something; by default all are one series. Points
+    outside of the region count as failed and are not asked for. With ``warm`` only the search from the best known point
+    is made. ``at_once`` points are evaluated side by side.
     """
 
     def __init__(
@@ -123,6 +105,7 @@ class Descents:
         self.loss, self.pool = loss, Pool(is_round, region)
         self.n, self.at_once = len(is_round), at_once
         self.precision: Precision | None = None  # until it is measured
+        self.is_done = False  # whether nothing is left to ask
         self._series = series
         self._rng = rng
         self._ends = Ends(self.pool)
@@ -134,31 +117,20 @@ class Descents:
         self._is_starting = False
         self._scout: Scout | None = None
         self._busy: set[int] = set()  # searches whose points are under way
-        self._queue: list[_Batch] = []  # not sent yet
-        self._sent: dict[int, tuple[_Batch, int]] = {}  # by number of the request
-        self._n_requests = 0
+        self._queue: list[Batch] = []  # not sent yet
         self._starts = [self.pool.inside(np.asarray(start, dtype=float)) for start in starts]
         self._agreed_after = 0  # points, when searches agreed for the first time
         self._doubt = math.inf, 1  # a value, and how many times as many points it takes to believe in it
         self._finish: Finish | None = None
         self._is_last = False  # whether no search may follow, whatever the slope at the best point promises
-        self._is_done = False
         for point, outputs in known:
             self._add(point, outputs)
-        has_known = bool(np.isfinite(self.pool.values).any())
+        has_known = math.isfinite(self.pool.least)
         self._warm = warm if has_known else None
         if self._warm is not None:
             self.precision, self._ends.noise = self._warm.precision, self._warm.precision.relative
-            self._begin([self.best])
-        elif has_known:
-            self._send([], lambda _: self._begin([self.best]))
-
-    # What has been found
-
-    @property
-    def best(self) -> int:
-        """Number of the best point in the pool."""
-        return int(np.argmin(self.pool.values))
+        if has_known:
+            self._go_on(self._begin(self.pool.best))
 
     @property
     def ends(self) -> list[End]:
@@ -174,9 +146,9 @@ class Descents:
     @property
     def contradiction(self) -> Contradiction:
         """Whether the residuals at the best point are no noise."""
-        if not math.isfinite(self.pool.values[self.best]):
+        if not math.isfinite(self.pool.least):
             return Contradiction()
-        around = self.loss.around(self.pool.outputs[self.best])
+        around = self.loss.around(self.pool.outputs[self.pool.best])
         series = [np.arange(len(self.loss.data))] if self._series is None else self._series
         return contradiction(around, self.loss, series, self.n)
 
@@ -188,7 +160,7 @@ class Descents:
         if not self.agreement.is_settled or self._is_undercut:
             return False
         self._agreed_after = self._agreed_after or max(len(self.pool), _FEWEST_SLOPES * (self.n + 1))
-        value = float(self.pool.values[self.best])
+        value = self.pool.least
         if value < self._doubt[0] * (1 - _BETTER):
             self._doubt = value, self._doubt_of_best()
         return len(self.pool) >= self._doubt[1] * self._agreed_after
@@ -197,7 +169,7 @@ class Descents:
         """How many times as many evaluations as when searches agreed it takes to believe in the best point."""
         if not self.contradiction:
             return 1
-        around = self.loss.around(self.pool.outputs[self.best])
+        around = self.loss.around(self.pool.outputs[self.pool.best])
         slope = self.rough_jacobian
         if slope is not None:
             effects = np.linalg.norm(self.loss.slope(around, slope), axis=0)
@@ -208,45 +180,33 @@ class Descents:
     @property
     def _is_undercut(self) -> bool:
         """Whether there is a better point than the ends of searches."""
-        value, ends = float(self.pool.values[self.best]), self._ends
+        value, ends = self.pool.least, self._ends
         return value < ends.best * (1 - _BETTER) - _ROUNDING * ends.first_value
 
     @property
     def jacobian(self) -> Floats | None:
         """The slope ``(m, n)`` of the outputs at the best point, in widths; None until it is measured."""
         if self._finish is None:
-            return self.rough_jacobian if self._is_done else None
+            return self.rough_jacobian if self.is_done else None
         return self._finish.jacobian if self._finish.is_measured else None
 
     @property
     def rough_jacobian(self) -> Floats | None:
         """What searches know of that slope before; None if none has one."""
-        searches = [one for one in [*self._active, *self._parked] if one.centre == self.best]
+        searches = [one for one in [*self._active, *self._parked] if one.centre == self.pool.best]
         return searches[0].jacobian if searches else self._slope[1]
-
-    @property
-    def is_done(self) -> bool:
-        """Whether nothing is left to ask."""
-        return self._is_done
-
-    # Asking and telling
 
     def ask(self, room: int) -> list[Request]:
         """The next points, at most so many; fewer if others must be known first, none if it is done."""
         wanted: list[Request] = []
-        while len(wanted) < room:
-            if not self._queue and not self._plan():
-                break
-            batch = self._queue[0]
-            if batch.n_sent >= len(batch.points) - 1:
-                self._queue.pop(0)
-            if not batch.points:
-                batch.then([])
+        while len(wanted) < room and (self._queue or self._plan()):
+            if not self._queue:
                 continue
-            request = Request(self._n_requests, batch.points[batch.n_sent])
-            self._sent[request.number] = batch, batch.n_sent
-            self._n_requests += 1
+            batch = self._queue[0]
+            request = Request(batch.points[batch.n_sent], batch, batch.n_sent)
             batch.n_sent += 1
+            if batch.n_sent == len(batch.points):
+                self._queue.pop(0)
             if self.pool.region.allows(request.point):
                 wanted.append(request)
             else:
@@ -255,11 +215,19 @@ class Descents:
 
     def tell(self, request: Request, outputs: Floats) -> None:
         """Take the outputs ``(m,)`` at a point, empty if it failed."""
-        batch, place = self._sent.pop(request.number)
-        batch.numbers[place] = self._add(request.point, outputs)
+        point, batch, place = request
+        batch.numbers[place] = self._add(point, outputs)
         batch.n_back += 1
         if batch.n_back == len(batch.points):
-            batch.then(batch.numbers)
+            self._go_on(batch.steps, batch.numbers)
+
+    def _go_on(self, steps: Steps, numbers: list[int] | None = None) -> None:
+        """Queue the points that are wanted next, now that these are evaluated."""
+        try:
+            points = next(steps) if numbers is None else steps.send(numbers)
+        except StopIteration:
+            return
+        self._queue.append(Batch(points, steps))
 
     def finish(self) -> None:
         """Begin no more searches: measure the slope at the best point, which takes two evaluations for each unknown."""
@@ -268,32 +236,27 @@ class Descents:
 
     def _conclude(self) -> None:
         """Measure the slope at the best point."""
-        if self._finish is not None or self._is_done:
+        if self._finish is not None or self.is_done:
             return
         self._queue.clear()
-        if not math.isfinite(self.pool.values[self.best]) or (
-            self._warm is not None and self._warm.is_near(self.pool.points[self.best], self.pool.outputs[self.best])
-        ):
-            self._is_done = True
+        best = self.pool.best
+        is_known = self._warm is not None and self._warm.is_near(self.pool.points[best], self.pool.outputs[best])
+        if not math.isfinite(self.pool.least) or is_known:
+            self.is_done = True
             return
         known = self.rough_jacobian
         if known is None:
-            known = np.zeros((len(self.pool.outputs[self.best]), self.n))
-        self._finish = Finish(self.pool, self.loss, self.best, known, self.precision or Precision())
-        self._measure()
+            known = np.zeros((len(self.pool.outputs[best]), self.n))
+        self._finish = Finish(self.pool, self.loss, best, known, self.precision or Precision())
+        self._go_on(self._measure(self._finish))
 
     def _add(self, point: Floats, outputs: Floats) -> int:
         value = self.loss.value(outputs) if len(outputs) else math.inf
-        return self.pool.add(point, outputs if math.isfinite(value) else np.empty(0), value)
-
-    def _send(self, points: list[Floats], then: Callable[[list[int]], None]) -> None:
-        self._queue.append(_Batch(points, then))
-
-    # What to do next
+        return self.pool.add(point, outputs, value)
 
     def _plan(self) -> bool:
         """Queue the points of a search, of a new one, or of the end; whether there are any."""
-        if self._finish is not None or self._is_done:
+        if self._finish is not None or self.is_done:
             return False
         if self.is_settled:
             self._conclude()
@@ -301,91 +264,72 @@ class Descents:
         self._park()
         at_once = math.ceil(self.at_once / (self.n + 1)) if self.at_once > 1 else 1
         if len(self._active) < at_once and not self._is_starting:
-            self._start()
+            self._go_on(self._start())
             return True
         for one in [one for one in self._active if one.number not in self._busy]:
             if trials := one.ask(max(1, self.at_once // len(self._active))):
                 self._busy.add(one.number)
-                self._send([trial.point for trial in trials], self._moving(one, trials))
+                self._go_on(self._move(one, trials))
                 return True
             self._end(one)
             return self._plan()
         return False
 
-    def _measure(self) -> None:
-        """The next points of the end."""
-        assert self._finish is not None
-        if points := self._finish.ask():
-            self._send(points, self._finishing)
-        elif self._is_last or self.is_settled:
-            self._is_done = True
+    def _measure(self, finish: Finish) -> Steps:
+        """Measure the slope at the best point; if searches do not agree on where it leads, they go on."""
+        while points := finish.ask():
+            finish.tell((yield points))
+        if self._is_last or self.is_settled:
+            self.is_done = True
         else:
             self._finish = None
 
-    def _finishing(self, numbers: list[int]) -> None:
-        assert self._finish is not None
-        self._finish.tell(numbers)
-        self._measure()
-
-    def _start(self) -> None:
-        """Begin a search where the user says, or at the better one of a few points."""
+    def _start(self) -> Steps:
+        """Begin a search where the user says, at the best of all points or of a swarm, or at the better of a few."""
         self._is_starting = True
         if self._starts:
-            self._send([self._starts.pop(0)], self._begin)
-            return
-        if self._ends.places and self.best not in self._begun_at and self._is_undercut:
-            self._send([], lambda _: self._begin([self.best]))
-            return
-        if self._n_begun >= _UNAIDED and self._n_begun % 2 and (self.agreement.n_here < 2 or self.contradiction):
+            numbers = yield [self._starts.pop(0)]
+        elif self._ends.places and self.pool.best not in self._begun_at and self._is_undercut:
+            numbers = [self.pool.best]
+        elif self._n_begun >= _UNAIDED and self._n_begun % 2 and (self.agreement.n_here < 2 or self.contradiction):
             self._scout = self._scout or Scout(self.pool, self._rng)
-            self._send(self._scout.ask(), self._scouted)
-            return
-        count = 1 if self._agreed_after else _BEST_OF
-        slices = np.argsort(self._rng.random((self.n, count)), axis=-1).T
-        points = latin_hypercube(slices, self._rng.random((count, self.n)))
-        self._send([self.pool.region.nearest(point) for point in points], self._begin)
-
-    def _scouted(self, numbers: list[int]) -> None:
-        """Let the swarm move on until it has had its share, then begin a search at its best point."""
-        assert self._scout is not None
-        self._scout.tell(numbers)
-        if self._scout.has_share:
-            self._begin([self._scout.start()])
+            self._scout.tell((yield self._scout.ask()))
+            while not self._scout.has_share:
+                self._scout.tell((yield self._scout.ask()))
+            numbers = [self._scout.start()]
         else:
-            self._send(self._scout.ask(), self._scouted)
-
-    def _begin(self, numbers: list[int]) -> None:
-        """Begin a search at the best of these points of the pool."""
-        self._is_starting = False
+            count = 1 if self._agreed_after else _BEST_OF
+            slices = np.argsort(self._rng.random((self.n, count)), axis=-1).T
+            points = latin_hypercube(slices, self._rng.random((count, self.n)))
+            numbers = yield [self.pool.region.nearest(point) for point in points]
         centre = min(numbers, key=lambda i: self.pool.values[i])
-        if not math.isfinite(self.pool.values[centre]):
-            return
+        if math.isfinite(self.pool.values[centre]):
+            yield from self._begin(centre)
+        self._is_starting = False
+
+    def _begin(self, centre: int) -> Steps:
+        """Begin a search at a point of the pool; before the first one, measure the noise there.
+
+        Only noise differs at a point so near. Near a good fit the slope differs, too; it cancels with a second point,
+        twice as far away.
+        """
         if self.precision is None:
             self._is_starting = True
-            beside = self._rng.normal(size=self.n)
-            point = self.pool.inside(self.pool.points[centre] + beside * _BESIDE / np.linalg.norm(beside))
-            self._send([point], lambda found: self._measured(centre, found))
-            return
+            way = self._rng.normal(size=self.n)
+            beside = yield [self.pool.inside(self.pool.points[centre] + way * _BESIDE / np.linalg.norm(way))]
+            relative = self._noise(centre, beside)
+            if relative > _NOISE:
+                twice = self.pool.inside(2 * self.pool.points[beside[0]] - self.pool.points[centre])
+                relative = self._noise(centre, [*beside, *(yield [twice])])
+            self.precision = Precision()
+            if relative > _NOISE:
+                floor = _FLOOR * math.sqrt(relative)
+                self.precision = Precision(relative, floor, max(self.precision.tol, relative**2))
+                self._ends.noise = relative
         self._active.append(Descent(self._n_begun, self.pool, centre, self.loss, self.precision))
         self._n_begun += 1
         self._begun_at.add(centre)
-
-    def _measured(self, centre: int, beside: list[int]) -> None:
-        """Learn the noise from points where only noise differs, and begin the first search.
-
-        Near a good fit the slope differs, too. It cancels with a second point, twice as far away.
-        """
-        relative = self._noise(centre, beside)
-        if relative > _NOISE and len(beside) == 1:
-            twice = self.pool.inside(2 * self.pool.points[beside[0]] - self.pool.points[centre])
-            self._send([twice], lambda found: self._measured(centre, [*beside, *found]))
-            return
-        self.precision = Precision()
-        if relative > _NOISE:
-            floor = _FLOOR * math.sqrt(relative)
-            self.precision = Precision(relative, floor, max(self.precision.tol, relative**2))
-            self._ends.noise = relative
-        self._begin([centre])
+        self._is_starting = False
 
     def _noise(self, centre: int, beside: list[int]) -> float:
         """The noise of the residuals, relative to these, from points beside; zero if it is rounding, or unknown."""
@@ -400,18 +344,17 @@ class Descents:
         relative = float(np.linalg.norm(weights @ residuals)) / size
         return relative if relative < math.inf else 0.0
 
-    def _moving(self, one: Descent, trials: list[Trial]) -> Callable[[list[int]], None]:
-        def moved(numbers: list[int]) -> None:
-            self._busy.discard(one.number)
-            if one.state != ACTIVE:
-                return
-            one.tell(numbers, trials)
-            if one.state == ACTIVE:
-                self._ends.judge(one)
-            if one.state != ACTIVE:
-                self._end(one)
-
-        return moved
+    def _move(self, one: Descent, trials: list[Trial]) -> Steps:
+        """Tell a search what its trials have given; it may have ended meanwhile."""
+        numbers = yield [trial.point for trial in trials]
+        self._busy.discard(one.number)
+        if one.state != ACTIVE:
+            return
+        one.tell(numbers, trials)
+        if one.state == ACTIVE:
+            self._ends.judge(one)
+        if one.state != ACTIVE:
+            self._end(one)
 
     def _end(self, one: Descent) -> None:
         """Note the end of a search, and keep the slope there if it is the best one."""

@@ -1,4 +1,4 @@
-r"""How searches of a fit have ended, which of them are at one place, and whether they agree.
+r"""How searches of a fit have ended: at which places, whether they agree, and whether the residuals contradict.
 
 Two ends are one *place* if they are next to each other, or if they are the same fit: residuals :math:`r, r'` with
 
@@ -10,17 +10,28 @@ smaller. Data that do not determine the unknowns give many ends with the same re
 The ends agree by (A11) and (A12) of `paoswarm.methods.agreement`. They are counted in the order of starts: quick
 searches end first, so with workers wrong minima would agree first. An end that is hardly better than where its search
 began may be on a plateau and does not count.
+
+Neighbours in a series of noise are independent, so with ``m`` residuals in series
+
+.. math:: z = \sqrt{m} \; \frac{\sum_i r_i r_{i+1}}{\sum_i r_i^2}                                        \tag{F7}
+
+is about standard normal. Where all noise is normal and known, the value has a distribution of chi-square. Ends at wrong
+minima mostly show in one of the two; so do models that do not describe the data.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.special import chdtrc
 
 from paoswarm.core.arrays import Floats
 from paoswarm.least_squares.descent import CONVERGED, CUT_SHORT, HOPELESS, KNOWN, Descent
+from paoswarm.least_squares.loss import Around, Loss
 from paoswarm.least_squares.pool import Pool
 from paoswarm.methods.agreement import Agreement, Search, agreement
 
@@ -32,42 +43,25 @@ _STALLED = 0.05  # fall of the logarithm over a window
 _PROMISING = 1e-2  # relative gain that the next step promises
 _NOT_WORSE = 1e-6  # relative
 _PLATEAU = 1.5  # an end that is not better than its start by this factor may be on a plateau
+CORRELATED = 3.0  # |z| from which residuals are no noise
+IMPROBABLE = 1e-3  # probability of a chi-square from which on it is too large
+_SHORTEST = 8  # residuals in series: with fewer, z says nothing
 
 
 class End(NamedTuple):
-    """How a search has ended.
+    """How a search has ended."""
 
-    Attributes
-    ----------
-    number : int
-        Of the search.
-    x, value : array (n,), float
-        Its best point. If it came to the end of an earlier search, that end.
-    state : str
-        Converged, known, hopeless or cut short, as in `paoswarm.methods.agreement`.
-    first_value : float
-        Where it began.
-    spent : int
-        Evaluations.
-    residuals : array (k,)
-    """
-
-    number: int
-    x: Floats
+    number: int  # of the search
+    x: Floats  # (n,), its best point; if it came to the end of an earlier search, that end
     value: float
-    state: str
-    first_value: float
-    spent: int
-    residuals: Floats
+    state: str  # as in `paoswarm.methods.agreement`
+    first_value: float  # where it began
+    spent: int  # evaluations
+    residuals: Floats  # (k,)
 
 
 class Ends:
-    """The ends of searches, in the order in which they came.
-
-    Parameters
-    ----------
-    pool : Pool
-    """
+    """The ends of searches, in the order in which they came."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
@@ -140,3 +134,35 @@ class Ends:
             if float(change @ change) <= max(_SAME_FIT, self.noise) * least and one.value <= end.value * (1 + same):
                 return end
         return None
+
+
+class Contradiction(NamedTuple):
+    """What residuals say about a fit."""
+
+    correlation: float = 0.0  # z of (F7)
+    probability: float = 1.0  # of a chi-square that is as large; one if the value is no chi-square
+
+    def __bool__(self) -> bool:
+        return bool(abs(self.correlation) > CORRELATED or self.probability < IMPROBABLE)
+
+
+def contradiction(around: Around, loss: Loss, series: Sequence[NDArray[np.intp]], n_unknowns: int) -> Contradiction:
+    """What the residuals around a point say; ``series`` are rows of the outputs whose order means something."""
+    residuals = np.full(len(loss.data), np.nan)
+    residuals[loss.has_datum] = np.concatenate([score.scored.residuals[0] for score in around.groups])
+    freedom = loss.n_data + loss.n_beliefs - loss.n_factors - n_unknowns
+    probability = float(chdtrc(freedom, around.value)) if loss.is_chi_square and freedom > 0 else 1.0
+    return Contradiction(correlation(residuals, series), probability)
+
+
+def correlation(residuals: Floats, series: Sequence[NDArray[np.intp]]) -> float:
+    """The z of (F7), over all series."""
+    products = squares = 0.0
+    m = 0
+    for rows in series:
+        own = residuals[rows]
+        own = own[~np.isnan(own)]
+        products += float(own[1:] @ own[:-1])
+        squares += float(own @ own)
+        m += len(own)
+    return float(np.sqrt(m)) * products / squares if m >= _SHORTEST and squares > 0 else 0.0

@@ -45,18 +45,10 @@ class Scored(NamedTuple):
 
 @dataclass(frozen=True)
 class Likelihood:
-    """A law of the noise.
+    """A law of the noise."""
 
-    Attributes
-    ----------
-    estimates_sigma : bool
-        Whether the size of the noise is unknown.
-    is_chi_square : bool
-        Whether the deviance of data that have this law is distributed like chi-square.
-    """
-
-    estimates_sigma: ClassVar[Any] = False
-    is_chi_square: ClassVar[Any] = False
+    estimates_sigma: ClassVar[Any] = False  # whether the size of the noise is unknown
+    is_chi_square: ClassVar[Any] = False  # whether the deviance of data that have this law has that distribution
 
     def check(self, data: Floats) -> None:
         """Raise if the law cannot have produced these data."""
@@ -125,7 +117,8 @@ class _LocationScale(Likelihood):
         rho, half = self.rho(z)
         root = np.sqrt(rho)
         with np.errstate(divide="ignore", invalid="ignore"):
-            steep = np.where(root > 1e-9, half * np.sign(z) / root, math.sqrt(self._at_zero))
+            at_zero = float(self.rho(np.array([1e-6]))[1][0] / 1e-6)  # slope of ``half``
+            steep = np.where(root > 1e-9, half * np.sign(z) / root, math.sqrt(at_zero))
         return Scored((np.sign(z) * root)[None], (steep / sigma * slope)[None], sigma)
 
     def information(self, mu: Floats, sigma: Floats) -> Floats:
@@ -136,11 +129,6 @@ class _LocationScale(Likelihood):
     def _information(self) -> float:
         """Information of a datum about the location of z."""
         return 1.0
-
-    @property
-    def _at_zero(self) -> float:
-        """The slope of ``half`` at zero."""
-        return float(self.rho(np.array([1e-6]))[1][0] / 1e-6)
 
     def _estimated(self, apart: Floats) -> float:
         """The sigma at which the likelihood of deviations is largest: there the mean of ``z rho'(z) / 2`` is one."""

@@ -6,13 +6,10 @@ Outputs :math:`k` with known noise contribute their deviance :math:`Q_k = \sum_i
 
 .. math:: f = N \exp \frac{\sum_k G_k + \sum_k Q_k}{N}, \qquad f = \sum_k Q_k \text{ if } N = 0           \tag{F2}
 
-It grows with minus twice the log likelihood, and it is the plain sum of squares for one output with normal noise of
-unknown size. Because :math:`\partial G_k / \partial \rho_i = 1` at fixed :math:`\sigma_k`, residuals times
-:math:`\sqrt{f / N}` have a sum of squares that changes like :math:`f`: that is all that Gauss-Newton steps need.
-
-Beside known noise or beliefs, whose deviances have no bounds, :math:`f` follows its tangent in this sum from where it
-is :math:`e^3` times that of a constant. Else it would be infinite in most of a box, and steps would promise more than
-the whole value.
+Because :math:`\partial G_k / \partial \rho_i = 1` at fixed :math:`\sigma_k`, residuals times :math:`\sqrt{f / N}` have
+a sum of squares that changes like :math:`f`. Beside known noise or beliefs, whose deviances have no bounds, :math:`f`
+follows its tangent in this sum from where it is :math:`e^3` times that of a constant. Else it would be infinite in most
+of a box, and steps would promise more than the whole value.
 
 An output that is `Scaled` is :math:`a \mu + b` with unknown :math:`a, b`. They are solved for at every point, and the
 slope of the residuals is taken with its part along their columns removed (Kaufman 1975).
@@ -71,13 +68,6 @@ class Scaled:
             raise ValueError("Scaled(offset=False, scale=False) leaves nothing unknown: give the data alone")
 
 
-class Factor(NamedTuple):
-    """How an output is scaled: ``a * mu + b``."""
-
-    a: float = 1.0
-    b: float = 0.0
-
-
 class Group(NamedTuple):
     """Some of the data, with their law."""
 
@@ -93,7 +83,7 @@ class GroupScore(NamedTuple):
 
     scored: Scored
     deviance: float
-    factor: Factor
+    factor: tuple[float, float]  # scale and offset
     columns: Floats | None  # (j * n, 1 or 2): slopes with respect to scale and offset
 
 
@@ -109,19 +99,9 @@ class Around(NamedTuple):
 class Loss:
     """The value of vectors of outputs.
 
-    Parameters
-    ----------
-    data : array (m,)
-        NaN where there is no datum: outputs there do not count.
-    groups : sequence of Group
-        They cover all data. A law with a sigma for each datum has none where there is no datum.
-    n_beliefs : int
-        How many numbers follow the outputs in a vector: residuals of priors and penalties, with unit variance.
-
-    Attributes
-    ----------
-    groups : tuple of Group
-        Those that have data.
+    Data (m,) are NaN where outputs do not count. Groups cover all data; a law with a sigma for each datum has none
+    where there is no datum, and groups without data are set aside. After the outputs a vector has ``n_beliefs``
+    residuals of priors and penalties, with unit variance.
     """
 
     def __init__(self, data: Floats, groups: tuple[Group, ...], n_beliefs: int = 0) -> None:
@@ -155,10 +135,6 @@ class Loss:
         """The value of a vector ``(m,)``; infinite where it makes no sense."""
         return self.around(y).value
 
-    def values(self, rows: Floats) -> Floats:
-        """The values of several."""
-        return np.array([self.value(y) for y in rows])
-
     def around(self, y: Floats) -> Around:
         """The value, and the residuals around a vector."""
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
@@ -185,7 +161,7 @@ class Loss:
         """The slope ``(k, n)`` of the residuals, from that of the vector ``(m, n)``."""
         parts = []
         for group, score in zip(self.groups, around.groups, strict=True):
-            rows = score.factor.a * self.own(group, jacobian)
+            rows = score.factor[0] * self.own(group, jacobian)
             part = (score.scored.slopes[:, :, None] * rows).reshape(-1, jacobian.shape[1])
             if score.columns is not None:  # what scale and offset take up
                 part = part - score.columns @ np.linalg.lstsq(score.columns, part)[0]
@@ -201,15 +177,15 @@ class Loss:
         return tuple(self._score(group, self.own(group, y)) for group in self.groups)
 
     def _score(self, group: Group, mu: Floats) -> GroupScore:
-        data, factor, columns = self.own(group, self.data), Factor(), None
+        data, (a, b), columns = self.own(group, self.data), (1.0, 0.0), None
         if group.has_scale or group.has_offset:
-            factor, columns = _solved(group, mu, data)
-        scored = group.law.scored(factor.a * mu + factor.b, data)
+            (a, b), columns = _solved(group, mu, data)
+        scored = group.law.scored(a * mu + b, data)
         flat = scored.residuals.ravel()
         deviance = float(flat @ flat)
         if group.law.estimates_sigma:  # G_k
             deviance += len(data) * (2 * math.log(scored.sigma[0]) - 1)
-        return GroupScore(scored, deviance, factor, columns)
+        return GroupScore(scored, deviance, (a, b), columns)
 
     def minus_two_log_likelihood(self, y: Floats) -> float:
         """Minus twice the log likelihood of the data, with the estimated sigma where that is unknown."""
@@ -227,7 +203,8 @@ class Loss:
         """Predictions ``(m,)`` with scale and offset, also where there is no datum; NaN if these are not known."""
         found = y[: len(self.data)].copy()
         for group, score in zip(self.groups, self._scores(y), strict=True):
-            found[group.rows] = score.factor.a * y[group.rows] + score.factor.b
+            a, b = score.factor
+            found[group.rows] = a * y[group.rows] + b
         for group in self._without:
             if group.has_scale or group.has_offset:
                 found[group.rows] = np.nan
@@ -254,7 +231,7 @@ def _usual(law: Likelihood, data: Floats) -> float:
     return 2 * len(data) * math.log(sigma if sigma > 1e-6 * abs(mean) + 1e-100 else abs(mean) or 1.0)
 
 
-def _solved(group: Group, mu: Floats, data: Floats) -> tuple[Factor, Floats]:
+def _solved(group: Group, mu: Floats, data: Floats) -> tuple[tuple[float, float], Floats]:
     """Scale and offset that fit best, and the slopes of the residuals with respect to them."""
     design = np.stack([mu] * group.has_scale + [np.ones_like(mu)] * group.has_offset, axis=1)
     base = np.zeros_like(mu) if group.has_scale else mu
@@ -292,4 +269,4 @@ def _solved(group: Group, mu: Floats, data: Floats) -> tuple[Factor, Floats]:
             break
     columns = (found.slopes[:, :, None] * design).reshape(-1, design.shape[1])
     a = float(theta[0]) if group.has_scale else 1.0
-    return Factor(a, float(theta[-1]) if group.has_offset else 0.0), columns
+    return (a, float(theta[-1]) if group.has_offset else 0.0), columns

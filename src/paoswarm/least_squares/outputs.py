@@ -20,19 +20,9 @@ _ONE = "the model"
 
 
 class Output(NamedTuple):
-    """One array of the model: where its numbers are in the vector.
+    """One array of the model: where its numbers are in the vector."""
 
-    Attributes
-    ----------
-    name : str
-        Its key; empty for a model that returns one array.
-    shape : tuple of int
-        Of the array.
-    rows : slice
-        Where it is in the vector.
-    """
-
-    name: str
+    name: str  # its key; empty for a model that returns one array
     shape: tuple[int, ...]
     rows: slice
 
@@ -59,20 +49,11 @@ class Output(NamedTuple):
 
 @dataclass(frozen=True)
 class Outputs:
-    """All arrays of a model, and their data as one vector.
-
-    Attributes
-    ----------
-    parts : tuple of Output
-    data : array (m,)
-        NaN where there is no datum.
-    is_dict : bool
-        Whether the model returns a dict.
-    """
+    """All arrays of a model, and their data as one vector."""
 
     parts: tuple[Output, ...]
-    data: Floats
-    is_dict: bool
+    data: Floats  # (m,), NaN where there is no datum
+    is_dict: bool  # whether the model returns a dict
 
     @classmethod
     def of(cls, data: Any) -> Outputs:

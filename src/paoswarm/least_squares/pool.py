@@ -6,8 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paoswarm.core.arrays import Floats
-from paoswarm.least_squares.region import Region
-from paoswarm.least_squares.trust_region import Linear
+from paoswarm.least_squares.trust_region import Linear, Region
 
 _SAME = 1e-6  # widths: nearer points say nothing about slopes, only about noise
 
@@ -15,12 +14,7 @@ _SAME = 1e-6  # widths: nearer points say nothing about slopes, only about noise
 class Pool:
     """Points of the unit cube with vectors of outputs and values.
 
-    Parameters
-    ----------
-    is_round : array of bool (n,)
-        Which axes are circles: 0 and 1 are the same there.
-    region : Region or None
-        Where points may be; None: everywhere.
+    Axes ``is_round`` are circles: 0 and 1 are the same there. Points may be in the region; None: everywhere.
     """
 
     def __init__(self, is_round: NDArray[np.bool_], region: Region | None = None) -> None:
@@ -44,8 +38,19 @@ class Pool:
         """Their values ``(k,)``; infinite where they failed."""
         return self._values[: len(self)]
 
+    @property
+    def best(self) -> int:
+        """The number of the best one."""
+        return int(np.argmin(self.values))
+
+    @property
+    def least(self) -> float:
+        """The best value; infinite before the first one."""
+        return float(self.values.min(initial=np.inf))
+
     def add(self, point: Floats, outputs: Floats, value: float) -> int:
-        """Keep a point; its number."""
+        """Keep a point; its number. Outputs without a finite value are those of a failure."""
+        outputs = outputs if np.isfinite(value) else np.empty(0)
         number = len(self)
         if number == len(self._values):
             self._points = np.concatenate([self._points, np.empty_like(self._points)])
@@ -81,3 +86,11 @@ class Pool:
         if len(found) > most:
             found = found[np.argsort(far[found], kind="stable")[:most]]
         return found, apart[found]
+
+
+def updated(slope: Floats, doubt: Floats, step: Floats, change: Floats, floor: float) -> tuple[Floats, Floats]:
+    """The slope ``(m, n)`` and K after outputs changed so much over a step (F4); ``floor`` is the length e."""
+    along = doubt @ step
+    far = float(step @ step)
+    variance = float(step @ along) + far * far / 4 + floor**4
+    return slope + np.outer(change - slope @ step, along / variance), doubt - np.outer(along, along / variance)

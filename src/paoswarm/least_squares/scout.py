@@ -1,8 +1,7 @@
 """A swarm that looks for starts where searches disagree: small basins in a wide box.
 
-An element-wise swarm (`paoswarm.methods.element_pao`) gets a share of the evaluations, and searches start at the best
-points that it has found. It sees values alone, so it is not misled by slopes that lead elsewhere. Its points belong to
-the pool: searches learn slopes from them, too.
+Searches start at the best points that it has found. It sees values alone, so it is not misled by slopes that lead
+elsewhere. Its points belong to the pool: searches learn slopes from them, too.
 """
 
 from __future__ import annotations
@@ -25,14 +24,7 @@ _FEWEST, _PER_UNKNOWN = 12, 4  # particles
 
 
 class Scout:
-    """A swarm in the unit cube whose points are evaluated by others.
-
-    Parameters
-    ----------
-    pool : Pool
-        Of all points; the swarm is told their numbers.
-    rng : Generator
-    """
+    """A swarm in the unit cube whose points are evaluated by others; it is told their numbers in the pool."""
 
     def __init__(self, pool: Pool, rng: np.random.Generator) -> None:
         self._pool, self._draw, self._method = pool, Draw([rng], ()), ElementPAO()

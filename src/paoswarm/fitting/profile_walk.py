@@ -8,14 +8,10 @@ of unknown :math:`i` and its signed root are
     f_i(v) = \min_{x_i = v} f(x), \qquad
     \tau_i(v) = \operatorname{sign}(v - \hat x_i) \sqrt{(f_i(v) - \hat f) / u}                           \tag{F10}
 
-An interval holds the values with :math:`|\tau_i| \le q`, where :math:`q` is the quantile of Student's (noise of unknown
-size) or the normal distribution (Bates and Watts 1988). For a linear model with normal noise it is :math:`q` standard
-errors; else it is as good as the likelihood, however an unknown is written.
-
-A walk goes from knot to knot in steps that should raise :math:`\tau` by a quarter of :math:`q`. The others follow by a
-Gauss-Newton step, and the slope by (F4), in coordinates in which the covariance (F9) is the identity. What remains to
-be gained over the others is taken off the value; if it is too much, a step follows. A step that gains nothing shows
-that the slope is wrong: then it is measured by differences.
+A walk goes from knot to knot in steps that should raise :math:`\tau` by a quarter of the quantile at which an interval
+ends. The others follow by a Gauss-Newton step, and the slope by (F4), in coordinates in which the covariance (F9) is
+the identity. What remains to be gained over the others is taken off the value; if it is too much, a step follows. A
+step that gains nothing shows that the slope is wrong: then it is measured by differences.
 """
 
 from __future__ import annotations
@@ -28,9 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paoswarm.core.arrays import Floats
-from paoswarm.least_squares.loss import Loss
-from paoswarm.least_squares.pool import Pool
-from paoswarm.least_squares.slope import updated
+from paoswarm.fitting.solution import Solution
+from paoswarm.least_squares.pool import Pool, updated
 from paoswarm.least_squares.trust_region import Linear, bounded_step
 
 _KNOTS = 4  # from the minimum to the end of an interval
@@ -47,9 +42,7 @@ _LOW = 0.005
 _DIFFERENCE = 0.1  # standard errors
 _SHARE = 0.1  # of the largest doubt: smaller ones are not worth a difference
 _TALL = 3.0  # times q: a landing that is so high was too far ahead
-_PATH = (
-    3  # knots through which the path of the others is extrapolated; with none structural profiles take thrice as long
-)
+_PATH = 3  # knots through which the others are extrapolated; without them structural profiles take thrice as long
 _WIDEST = 0.5  # widths: what counts as the standard error of what is not determined
 _TIED = 0.1  # standard deviations for 0.5 widths: what is not determined stays where it is
 _CURVED = 0.1  # the relative curvature at which noise matters
@@ -71,40 +64,12 @@ class Knot(NamedTuple):
 
 
 class Optimum:
-    """The best point of a fit, with its scales: where profiles start.
+    """The best point of a fit, with its scales: where profiles start."""
 
-    Parameters
-    ----------
-    pool : Pool
-        The cube.
-    loss : Loss
-    point, outputs : array (n,), array (m,)
-    jacobian : array (m, n)
-        Slope of the outputs, in widths.
-    unit : float
-        The u of (F9).
-    is_measured : bool
-        Whether the slope was measured there.
-    noise : float
-        Standard deviation of the outputs' noise, relative to the residuals.
-    """
-
-    def __init__(
-        self,
-        pool: Pool,
-        loss: Loss,
-        point: Floats,
-        outputs: Floats,
-        jacobian: Floats,
-        unit: float,
-        *,
-        is_measured: bool = True,
-        noise: float = 0.0,
-    ) -> None:
-        self.pool, self.loss, self.unit = pool, loss, unit
-        around = loss.around(outputs)
-        self.value = around.value
-        slope = Linear.of(around.residuals, loss.slope(around, jacobian) / math.sqrt(unit)).factor
+    def __init__(self, pool: Pool, solution: Solution) -> None:
+        self.pool, self.loss, self.unit, point = pool, solution.loss, solution.unit, solution.point
+        self.value = solution.around.value
+        slope = Linear.of(solution.around.residuals, solution.slope / math.sqrt(self.unit)).factor
         _, sizes, axes = np.linalg.svd(slope, full_matrices=True)
         scales = np.full(len(point), _WIDEST)
         scales[: len(sizes)] = 1 / np.maximum(sizes, 1 / _WIDEST)
@@ -113,19 +78,13 @@ class Optimum:
         determined = np.zeros(len(point))  # how much of each direction the data determine
         determined[: len(sizes)] = (sizes * scales[: len(sizes)]) ** 2
         self.ties: Floats = _TIED * np.sqrt(np.maximum(1 - determined, 0.0))[:, None] * self.inverse
-        self.floor = math.sqrt(noise * math.sqrt(around.value / unit) / _CURVED)  # e, in standard errors
-        doubt = np.eye(len(point)) * (self.floor**2 if is_measured else 1.0)
-        self.place = Place(self, point, outputs, jacobian @ self.root, doubt)
+        self.floor = math.sqrt(solution.noise * math.sqrt(self.value / self.unit) / _CURVED)  # e, in standard errors
+        doubt = np.eye(len(point)) * (self.floor**2 if solution.is_measured else 1.0)
+        self.place = Place(self, point, solution.outputs, solution.jacobian @ self.root, doubt)
 
 
 class Place:
-    """A point on the way, and what is known of the slope there.
-
-    Attributes
-    ----------
-    height : float
-        How far the loss is above its minimum, in units.
-    """
+    """A point on the way, what is known of the slope there, and the height of the loss above its minimum, in units."""
 
     def __init__(self, optimum: Optimum, point: Floats, outputs: Floats, slope: Floats, doubt: Floats) -> None:
         self.optimum, self.point, self.outputs = optimum, point, outputs
@@ -163,24 +122,10 @@ class Place:
 
 
 class Walk:
-    """From the best value of an unknown to one end of its interval.
+    """From the best value of an unknown, the axis, to a side (-1 or 1), as far as ``reach``, the end of its interval.
 
-    Parameters
-    ----------
-    optimum : Optimum
-    axis : int
-    side : int
-        -1 or 1.
-    reach : float
-        The q where the interval ends.
-
-    Attributes
-    ----------
-    knots : list of Knot
-        By distance.
-    state : str
-        Going, crossed (the end is known), at the bound (there is none), lost (the others could not be followed) or
-        failed (simulations do).
+    It has knots by distance, and a state: going, crossed (the end is known), at the bound (there is none), lost (the
+    others could not be followed) or failed (simulations do).
     """
 
     def __init__(self, optimum: Optimum, axis: int, side: int, reach: float) -> None:
@@ -217,7 +162,8 @@ class Walk:
                 here, low = there, knot
             else:
                 high = knot
-            if high is not None and (high.root - low.root <= _GAP * self.reach or self._is_steep(low, high)):
+            is_near = high is not None and high.distance - low.distance < _NEAR * high.distance
+            if high is not None and (high.root - low.root <= _GAP * self.reach or is_near):
                 self.state = CROSSED
             elif high is None and distance >= self.room:
                 self.state = AT_BOUND
@@ -235,11 +181,6 @@ class Walk:
         missing, rise = self.reach - knot.root, knot.root - low.root
         is_flat = missing * (knot.distance - low.distance) > _CLOSE * knot.distance * max(rise, 0.0)
         return missing > 0 and (is_flat or missing > _CLOSE * self.reach)
-
-    @staticmethod
-    def _is_steep(low: Knot, high: Knot) -> bool:
-        """Whether two knots are so near each other that it does not matter what is between."""
-        return high.distance - low.distance < _NEAR * high.distance
 
     def _ahead(self, here: Place, low: Knot) -> float:
         """The step that should raise tau by its share, with the others at their best."""

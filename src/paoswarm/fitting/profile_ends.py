@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from paoswarm.core.arrays import Floats
-from paoswarm.fitting.read_fit import FitFunction
+from paoswarm.fitting.derivatives import FitFunction
 from paoswarm.run.read_input import Box
 
 _CLOSE = 0.005  # of the root of the wanted rise
@@ -72,11 +72,11 @@ def _end(around: Around, i: int, sign: int, q: float) -> Search:
     farthest = abs(bound - x[i]) / error
     q_low, low, high = 0.0, 0.0, (np.inf, np.inf)  # roots of the rise, and distances in standard errors
     distance, stride = min(q, farthest), np.inf
-    path = _Extrapolation(others.shape[1])
+    known = [(1.0, np.zeros(others.shape[1]))]  # where the others are, over squared distances
     curvature = 2 * np.eye(others.shape[1])
     for _ in range(_MOST_TRIES):
         z, bent, rise, is_sure = yield from _best_others(
-            around, x + distance * line, others, path.ahead(distance), curvature
+            around, x + distance * line, others, _ahead(known, distance), curvature
         )
         tall = float(np.sqrt(max(rise, 0.0)))
         if tall > q and not is_sure:  # the others were not followed so far: go there in shorter steps
@@ -91,7 +91,7 @@ def _end(around: Around, i: int, sign: int, q: float) -> Search:
             return float(bound)
         if tall < q:
             low, q_low, curvature = distance, tall, bent
-            path.add(distance, z)
+            known = [known[-1], (distance, z / distance**2)]
         else:
             high = (distance, tall)
         if np.isinf(high[0]):
@@ -103,23 +103,13 @@ def _end(around: Around, i: int, sign: int, q: float) -> Search:
     return np.nan
 
 
-class _Extrapolation:
+def _ahead(known: list[tuple[float, Floats]], distance: float) -> Floats:
     """Extrapolate the other unknowns along the profile: quadratic in the distance, then cubic."""
-
-    def __init__(self, n_others: int) -> None:
-        self._known = [(1.0, np.zeros(n_others))]
-
-    def add(self, distance: float, z: Floats) -> None:
-        self._known = [*self._known[-1:], (distance, z / distance**2)]
-
-    def ahead(self, distance: float) -> Floats:
-        """A guess for a distance."""
-        bend = self._known[-1][1]
-        if len(self._known) > 1 and self._known[0][1].any():
-            (first, before), (second, last) = self._known
-            bend = last + (last - before) * (distance - second) / (second - first)
-        guess: Floats = bend * distance**2
-        return guess
+    bend = known[-1][1]
+    if len(known) > 1 and known[0][1].any():
+        (first, before), (second, last) = known
+        bend = last + (last - before) * (distance - second) / (second - first)
+    return bend * distance**2
 
 
 def _best_others(
