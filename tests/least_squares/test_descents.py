@@ -1,5 +1,6 @@
 """Gauss-Newton searches that share their points: linear models are exact, failures and noise end nothing."""
 
+import heapq
 from types import SimpleNamespace
 
 import numpy as np
@@ -113,6 +114,23 @@ def test_a_linear_model_is_solved_with_its_slope(n, at_once):
     assert searches.is_settled
     assert_allclose(searches.pool.points[searches.pool.best], lsq_linear(design, data, (0, 1)).x, atol=1e-5)
     assert_allclose(searches.jacobian, design, atol=1e-9 * np.abs(design).max())
+
+
+def test_workers_stay_busy_although_some_points_take_long():
+    """Sixteen workers and log-normal times: whoever is idle begins another search."""
+    data, rng = decay([0.3, 0.9]), np.random.default_rng(2)
+    searches = searches_of(data, 2, at_once=16)
+    clock, busy, count, under_way = 0.0, 0.0, 0, []
+    while count < 300:
+        for request in searches.ask(16 - len(under_way)):
+            seconds = rng.lognormal()
+            under_way.append((clock + seconds, count, request))
+            busy, count = busy + seconds, count + 1
+        clock, _, request = heapq.heappop(under_way)
+        searches.tell(request, decay(searches.pool.inside(request.point)))
+        heapq.heapify(under_way)
+    assert busy > 0.85 * 16 * clock
+    assert searches.pool.least < 1e-9
 
 
 def test_failing_points_end_no_search():

@@ -1,7 +1,7 @@
 r"""The searches of a fit: where they start, when they are given up, and when the fit is done.
 
 - Searches start where the user says, then each at the better of two points of a Latin hypercube. Another one begins
-  when none is under way, or when there are idle workers. While no two have ended at the best place, or when the
+  when none is under way, or when workers would be idle. While no two have ended at the best place, or when the
   residuals there are no noise, every second one starts at the best point of a swarm (`scout.py`).
 - *Known*: a search has come to the end of an earlier one, or to the same fit. *Hopeless*: it is worse than the best
   end, and at its present rate would need more than eight times as long to get there. *Parked*: it hardly falls and
@@ -114,8 +114,10 @@ class Descents:
         self._n_begun = 0
         self._begun_at: set[int] = set()  # numbers of points in the pool
         self._slope: tuple[float, Floats | None] = math.inf, None  # at the best end of a search
-        self._is_starting = False
+        self._n_starting = 0  # searches whose first point is not known yet
+        self._waiting: list[int] = []  # where they begin as soon as the noise is measured
         self._scout: Scout | None = None
+        self._is_scouting = False
         self._busy: set[int] = set()  # searches whose points are under way
         self._queue: list[Batch] = []  # not sent yet
         self._starts = [self.pool.inside(np.asarray(start, dtype=float)) for start in starts]
@@ -262,18 +264,25 @@ class Descents:
             self._conclude()
             return bool(self._queue)
         self._park()
-        at_once = math.ceil(self.at_once / (self.n + 1)) if self.at_once > 1 else 1
-        if len(self._active) < at_once and not self._is_starting:
+        side_by_side = math.ceil(self.at_once / (self.n + 1))
+        if self._n_begun_or_starting < side_by_side:
             self._go_on(self._start())
             return True
         for one in [one for one in self._active if one.number not in self._busy]:
-            if trials := one.ask(max(1, self.at_once // len(self._active))):
+            if trials := one.ask(max(1, self.at_once // min(len(self._active), side_by_side))):
                 self._busy.add(one.number)
                 self._go_on(self._move(one, trials))
                 return True
             self._end(one)
             return self._plan()
+        if self._n_begun_or_starting < self.at_once:  # all searches wait for points: idle workers begin another one
+            self._go_on(self._start())
+            return True
         return False
+
+    @property
+    def _n_begun_or_starting(self) -> int:
+        return len(self._active) + self._n_starting
 
     def _measure(self, finish: Finish) -> Steps:
         """Measure the slope at the best point; if searches do not agree on where it leads, they go on."""
@@ -286,17 +295,17 @@ class Descents:
 
     def _start(self) -> Steps:
         """Begin a search where the user says, at the best of all points or of a swarm, or at the better of a few."""
-        self._is_starting = True
+        self._n_starting += 1
         if self._starts:
             numbers = yield [self._starts.pop(0)]
         elif self._ends.places and self.pool.best not in self._begun_at and self._is_undercut:
             numbers = [self.pool.best]
-        elif self._n_begun >= _UNAIDED and self._n_begun % 2 and (self.agreement.n_here < 2 or self.contradiction):
-            self._scout = self._scout or Scout(self.pool, self._rng)
+        elif self._needs_scout:
+            self._scout, self._is_scouting = self._scout or Scout(self.pool, self._rng), True
             self._scout.tell((yield self._scout.ask()))
             while not self._scout.has_share:
                 self._scout.tell((yield self._scout.ask()))
-            numbers = [self._scout.start()]
+            numbers, self._is_scouting = [self._scout.start()], False
         else:
             count = 1 if self._agreed_after else _BEST_OF
             slices = np.argsort(self._rng.random((self.n, count)), axis=-1).T
@@ -305,7 +314,13 @@ class Descents:
         centre = min(numbers, key=lambda i: self.pool.values[i])
         if math.isfinite(self.pool.values[centre]):
             yield from self._begin(centre)
-        self._is_starting = False
+        self._n_starting -= 1
+
+    @property
+    def _needs_scout(self) -> bool:
+        """Whether the next search starts at the best point of the swarm."""
+        is_turn = self._n_begun >= _UNAIDED and self._n_begun % 2 == 1 and not self._is_scouting
+        return is_turn and (self.agreement.n_here < 2 or bool(self.contradiction))
 
     def _begin(self, centre: int) -> Steps:
         """Begin a search at a point of the pool; before the first one, measure the noise there.
@@ -313,8 +328,10 @@ class Descents:
         Only noise differs at a point so near. Near a good fit the slope differs, too; it cancels with a second point,
         twice as far away.
         """
+        self._waiting.append(centre)
         if self.precision is None:
-            self._is_starting = True
+            if len(self._waiting) > 1:  # another one measures it
+                return
             way = self._rng.normal(size=self.n)
             beside = yield [self.pool.inside(self.pool.points[centre] + way * _BESIDE / np.linalg.norm(way))]
             relative = self._noise(centre, beside)
@@ -326,10 +343,11 @@ class Descents:
                 floor = _FLOOR * math.sqrt(relative)
                 self.precision = Precision(relative, floor, max(self.precision.tol, relative**2))
                 self._ends.noise = relative
-        self._active.append(Descent(self._n_begun, self.pool, centre, self.loss, self.precision))
-        self._n_begun += 1
-        self._begun_at.add(centre)
-        self._is_starting = False
+        while self._waiting:
+            centre = self._waiting.pop(0)
+            self._active.append(Descent(self._n_begun, self.pool, centre, self.loss, self.precision))
+            self._n_begun += 1
+            self._begun_at.add(centre)
 
     def _noise(self, centre: int, beside: list[int]) -> float:
         """The noise of the residuals, relative to these, from points beside; zero if it is rounding, or unknown."""
