@@ -20,8 +20,8 @@ from paoswarm.fitting.cube import Cube
 from paoswarm.fitting.fit_constraints import Excess, read_fit_constraints, regions
 from paoswarm.least_squares.loss import Scaled
 from paoswarm.least_squares.region import Region
-from paoswarm.run.callback import Notify, read_callback
-from paoswarm.run.read_space import read_space
+from paoswarm.run.observers import Notify, read_callback
+from paoswarm.run.read_input import read_space
 from paoswarm.run.stopping import Limits
 from paoswarm.space.space import Space
 from paoswarm.store.encoding import encode

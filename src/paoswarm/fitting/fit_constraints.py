@@ -12,7 +12,7 @@ from paoswarm.core.arrays import Floats
 from paoswarm.evaluate.constraints import ConstraintSet
 from paoswarm.fitting.cube import Cube
 from paoswarm.least_squares.region import Region
-from paoswarm.run.read_problem import trial_constraints
+from paoswarm.run.read_input import trial_constraints
 from paoswarm.space.space import Space
 
 _INSTEAD = "give penalty=, which returns residuals, or express one unknown by the others"

@@ -23,7 +23,7 @@ from paoswarm.fitting.read_fit import FittedVariables
 from paoswarm.fitting.solution import Solution
 from paoswarm.fitting.views import plot_profiles
 from paoswarm.least_squares.profile_walk import AT_BOUND, CROSSED, FAILED, GOING, Knot, Walk, crossing, others_on_wall
-from paoswarm.run.drive import drive
+from paoswarm.run.run import drive
 from paoswarm.run.stopping import Limits, Status
 
 if TYPE_CHECKING:

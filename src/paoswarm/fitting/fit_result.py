@@ -23,11 +23,10 @@ from paoswarm.fitting.solution import Solution
 from paoswarm.fitting.views import plot_fit, plot_searches
 from paoswarm.least_squares.descent import Precision
 from paoswarm.methods.agreement import Agreement, Search
-from paoswarm.run.history import History
 from paoswarm.run.many_result import Found, make_result
-from paoswarm.run.result import Result
+from paoswarm.run.observers import History
+from paoswarm.run.result import Result, SearchTable
 from paoswarm.run.run import Ends
-from paoswarm.run.search_table import SearchTable
 from paoswarm.space.evaluations import Evaluations
 
 if TYPE_CHECKING:

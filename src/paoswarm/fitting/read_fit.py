@@ -22,8 +22,7 @@ from paoswarm.core.arrays import Floats
 from paoswarm.evaluate.calls import Objective
 from paoswarm.evaluate.evaluator import Evaluator
 from paoswarm.fitting.fit_uncertainty import FitUncertainty
-from paoswarm.run.read_input import Box, read_bounds
-from paoswarm.run.read_space import read_space
+from paoswarm.run.read_input import Box, read_bounds, read_space
 from paoswarm.space.lmfit_parameters import ParametersSpace, are_parameters
 from paoswarm.space.names import check_name, numbered
 from paoswarm.space.space import Fixed, Space

@@ -19,7 +19,7 @@ from paoswarm.fitting.fit_call import FitCall, budget_of
 from paoswarm.fitting.solve_fit import solve_fit
 from paoswarm.least_squares.descent import Precision
 from paoswarm.least_squares.descents import Warm
-from paoswarm.run.callback import read_callback
+from paoswarm.run.observers import read_callback
 from paoswarm.run.stopping import Limits, Status
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from paoswarm.fitting.fit_call import FitCall
 from paoswarm.fitting.fit_result import Fit, fit_so_far, make_fit
 from paoswarm.fitting.fit_run import FitRun
 from paoswarm.least_squares.descents import Warm
-from paoswarm.run.drive import drive
+from paoswarm.run.run import drive
 from paoswarm.run.stopping import Status
 from paoswarm.store.journal import Journal
 

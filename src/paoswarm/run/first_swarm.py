@@ -15,8 +15,7 @@ from paoswarm.core.arrays import Floats
 from paoswarm.core.axes import Axes
 from paoswarm.core.random import latin_hypercube
 from paoswarm.core.swarm import Swarm
-from paoswarm.run import read_input
-from paoswarm.run.read_input import Box
+from paoswarm.run.read_input import Box, read_points, read_values
 
 DESIGNS = ("latinhypercube", "sobol", "halton", "random")
 
@@ -61,17 +60,13 @@ class FirstSwarm:
                 load()  # takes half a second: before any clock starts
             self.n_particles = whole_number("n_particles", n_particles, 2)
         else:
-            self._given = read_input.read_points("init", init, allowed)
+            self._given = read_points("init", init, allowed)
             self.n_particles = whole_number("the number of points in init", len(self._given), 2)
             if x0 is not None:
                 raise ValueError("give the points of the first swarm either as x0 or as init, not as both")
         if x0 is not None:
-            points = read_input.read_points("x0", x0, allowed)
-            values = (
-                np.full(len(points), np.nan)
-                if f0 is None
-                else read_input.read_values("the values of x0", f0, len(points))
-            )
+            points = read_points("x0", x0, allowed)
+            values = np.full(len(points), np.nan) if f0 is None else read_values("the values of x0", f0, len(points))
             unknown = np.isnan(values)
             if unknown.sum() > self.n_particles:
                 raise ValueError(

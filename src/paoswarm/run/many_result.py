@@ -17,7 +17,7 @@ from paoswarm.core.swarm import Swarm, map_runs, read_only
 from paoswarm.evaluate.failures import Failure
 from paoswarm.methods.agreement import Agreement
 from paoswarm.methods.method import Method
-from paoswarm.run.history import History, Recorder
+from paoswarm.run.observers import History, Recorder
 from paoswarm.run.result import Result, message_of, standard_error
 from paoswarm.run.run import Ends
 from paoswarm.run.run_state import RunState

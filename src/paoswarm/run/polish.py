@@ -21,14 +21,12 @@ from paoswarm.evaluate.caller import End
 from paoswarm.evaluate.engines import EngineDown
 from paoswarm.evaluate.evaluator import Evaluator
 from paoswarm.evaluate.queue import Queue
-from paoswarm.run.beside import search_from
-from paoswarm.run.drive import drive_alone
+from paoswarm.run.beside import LocalSearches, search_from
 from paoswarm.run.judge import FeasibleFirst
-from paoswarm.run.local_searches import LocalSearches
 from paoswarm.run.many_result import ManyResult
 from paoswarm.run.read_input import Box
 from paoswarm.run.result import Result, message_of
-from paoswarm.run.run import status_of
+from paoswarm.run.run import drive_alone, status_of
 from paoswarm.run.run_state import RunState
 from paoswarm.run.stopping import Limits, Status
 from paoswarm.space.space import Space

@@ -20,11 +20,19 @@ from paoswarm.evaluate.constraints import ConstraintSet
 from paoswarm.methods.agreement import Agreement
 from paoswarm.methods.method import FEWEST_PARTICLES, Method
 from paoswarm.methods.mover import mover_of
-from paoswarm.run import read_input
+from paoswarm.run.beside import LocalSearches
 from paoswarm.run.first_swarm import FirstSwarm
-from paoswarm.run.incumbent import Incumbent, best_of, better_of, leader_of, reported, with_measurements
-from paoswarm.run.judge import FeasibleFirst, Judge
-from paoswarm.run.local_searches import LocalSearches
+from paoswarm.run.judge import (
+    FeasibleFirst,
+    Incumbent,
+    Judge,
+    best_of,
+    better_of,
+    leader_of,
+    reported,
+    with_measurements,
+)
+from paoswarm.run.read_input import Box, read_swarm
 from paoswarm.run.result import combined_agreement
 from paoswarm.run.stopping import Limits, Rule, judge_convergence
 from paoswarm.space.space import Space
@@ -155,7 +163,7 @@ class RunState:
         is_bounded = self.method.wall.is_bounded
         if earlier is not None and earlier.get("space", self.space) != self.space:
             raise ValueError(f"init is a result of another space: {earlier.space!r}, not {self.space!r}")
-        swarm = read_input.read_swarm(swarm, self.batch, (self.lower, self.upper), is_bounded=is_bounded)
+        swarm = read_swarm(swarm, self.batch, (self.lower, self.upper), is_bounded=is_bounded)
         swarm = swarm._replace(axes=self.space.axes)
         if self._is_noisy and swarm.repeats is None:
             swarm = swarm._replace(repeats=swarms.measured_once(swarm.best_value))
@@ -397,7 +405,7 @@ class RunState:
         return self._share > 0
 
     @property
-    def allowed(self) -> read_input.Box:
+    def allowed(self) -> Box:
         """Where points may lie: without walls the bounds are only where the search begins."""
         if self.method.wall.is_bounded:
             return self.lower, self.upper

@@ -15,15 +15,13 @@ from paoswarm.evaluate.evaluator import Evaluator
 from paoswarm.evaluate.known_points import KnownPoints
 from paoswarm.evaluate.queue import PointQueue, Queue
 from paoswarm.evaluate.recording import open_evaluator
-from paoswarm.run.call import Call
-from paoswarm.run.compiled_runs import solve_compiled
-from paoswarm.run.drive import drive, naming_the_best
-from paoswarm.run.history import Recorder
+from paoswarm.run.asynchronous import AsynchronousRun
+from paoswarm.run.call import Call, describe_run, record_end
 from paoswarm.run.many_result import Found, ManyResult, make_result, so_far
+from paoswarm.run.observers import Recorder
 from paoswarm.run.polish import polish_each, with_reserve
 from paoswarm.run.result import Result
-from paoswarm.run.run import AsynchronousRun, Ends, Numbering, Observe, Run
-from paoswarm.run.run_description import describe_run
+from paoswarm.run.run import Ends, Numbering, Observe, Run, drive, naming_the_best
 from paoswarm.run.run_state import RunState
 from paoswarm.run.stopping import Limits, Status
 from paoswarm.space.evaluations import Evaluations
@@ -37,6 +35,8 @@ _BLOCK = 40_000
 def solve(call: Call) -> ManyResult:
     """Take all runs of a call to their ends."""
     if call.engine is not None:
+        from paoswarm.run.compiled_runs import solve_compiled
+
         try:
             return solve_compiled(call, call.engine)
         except NotCompiled as lack:
@@ -74,7 +74,9 @@ def solve(call: Call) -> ManyResult:
         if call.polish:
             _polish(call, many, why, groups, evaluate, limits, journal)
         if journal is not None:
-            _end(journal, many, call)
+            record_end(call, journal, many)
+            if call.runs is None:
+                many.message[0] += journal.origin(int(many.nfev[0]))
     evaluate.warn()
     if call.runs is None:
         many["histories"] = [groups[0].recorders[0].history()]
@@ -246,14 +248,3 @@ def _warn_if_idle(n_particles: int, slots: int | None) -> None:
             f"{n_particles} particles cannot keep {slots} workers busy, since each has one evaluation at a time: raise "
             "n_particles"
         )
-
-
-def _end(journal: Journal, many: ManyResult, call: Call) -> None:
-    """Record how the runs have ended."""
-    is_final = len(many.status) == call.n_runs and bool(((many.status > 0) & (many.status != Status.TIME)).all())
-    reasons = [Status(code) for code in sorted(set(many.status.tolist()))]
-    sentences = [f"{int(np.sum(many.status == reason))} x {reason.message}" for reason in reasons]
-    message = many.message[0] if call.runs is None else " ".join(sentences)
-    journal.end(" ".join(reason.name for reason in reasons), message, final=is_final)
-    if call.runs is None:
-        many.message[0] += journal.origin(int(many.nfev[0]))

@@ -22,7 +22,7 @@ from paoswarm.core import order
 from paoswarm.core.arrays import Floats
 from paoswarm.core.swarm import Swarm
 from paoswarm.methods.agreement import Agreement
-from paoswarm.run.incumbent import Incumbent
+from paoswarm.run.judge import Incumbent
 
 
 class Status(IntEnum):
