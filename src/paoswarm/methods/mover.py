@@ -36,7 +36,11 @@ class Mover:
         Whether the method has its own rule for when a run has converged.
     keeps_bests : bool
         Whether every evaluated point is recorded as usual, so that the leader of the swarm is the best point of all.
+    tol : float
+        The accuracy that the user wants; drivers set it, and methods over methods use it.
     """
+
+    tol = 1e-12
 
     def __init__(self, method: Method, shape: tuple[int, ...]) -> None:
         method.check_swarm(shape)

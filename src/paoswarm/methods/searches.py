@@ -21,7 +21,7 @@ from paoswarm.core.swarm import Proposal, Swarm
 from paoswarm.methods.agreement import Agreement, Search
 from paoswarm.methods.method import Method, in_rounds
 from paoswarm.methods.mover import Mover
-from paoswarm.methods.sharing import NOBODY, Part, Sharing, Start, Tally, laid_open, shown
+from paoswarm.methods.sharing import NOBODY, TOL, Part, Sharing, Start, Tally, laid_open, shown
 
 
 class Series(Protocol):
@@ -93,8 +93,10 @@ class Searches(Method):
             return start
         return start._replace(n_particles=sharing.lanes[0].n_particles)  # the user may have chosen it
 
-    def tell(self, state: Swarm, proposal: Proposal, value: Array, evaluated: Array | None = None) -> Swarm:
-        """Tell each search its values.
+    def tell(
+        self, state: Swarm, proposal: Proposal, value: Array, evaluated: Array | None = None, tol: float = TOL
+    ) -> Swarm:
+        """Tell each search its values, which end it at an accuracy ``tol``.
 
         If the budget has ended inside this generation, searches without all of theirs are not told: they could not go
         on, and the driver keeps the best point.
@@ -108,16 +110,16 @@ class Searches(Method):
                     part = Part(part.search, part.series, own, part.start)
                 told.append((part, value[begin:end]))
             begin = end
-        return self.tell_parts(state, told)
+        return self.tell_parts(state, told, tol)
 
-    def tell_parts(self, state: Swarm, told: list[tuple[Part, Floats]]) -> Swarm:
+    def tell_parts(self, state: Swarm, told: list[tuple[Part, Floats]], tol: float = TOL) -> Swarm:
         """The run after some parts were evaluated."""
         if not told:
             return state
         sharing, latest = laid_open(state), state
         for part, value in told:
             if part.start is None:
-                sharing, latest = sharing.moved(part, value)
+                sharing, latest = sharing.moved(part, value, tol)
             else:
                 sharing, latest = sharing.begun(part, state.renewed(part.proposal.position, value))
         return shown(latest, sharing)
@@ -199,7 +201,7 @@ class SearchMover(Mover):
 
     def tell(self, state: Swarm, proposal: Proposal, value: Array, evaluated: Array | None = None) -> Swarm:
         """The run after its searches were told their values."""
-        return self._searches.tell(state, proposal, value, evaluated)
+        return self._searches.tell(state, proposal, value, evaluated, self.tol)
 
 
 Searches.mover = SearchMover

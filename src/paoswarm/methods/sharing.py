@@ -2,6 +2,8 @@
 
 - A search ends when its method has converged, when it has used what its series allows, when it has contracted around
   the end of a finished search, or when it is hopeless: it contracts around a value that is worse.
+- With an accuracy ``tol`` it ends as soon as the values of its swarm have differed from the best one by less than
+  ``tol`` times the fall since its first swarm, from the median of that, for three generations.
 - Until a search has ended, only the first series has searches. No search is interrupted while all that have ended are
   at one place. After that, the series that has used least of its share moves next. Shares are halved from rank to rank.
   Series rank by the value that their latest search has reached. One without a finished search ranks first; if all
@@ -29,12 +31,16 @@ from paoswarm.methods.agreement import (
     agreement,
     is_same_place,
 )
+from paoswarm.methods.dense_progress import typical
 from paoswarm.methods.method import Method
 
 HOPELESS_RATIO = 100.0  # a swarm whose values differ by less than a hundredth of what it is behind will not catch up
 HOPELESS_FOR = 10  # generations
 CONTRACTED = 1e-4  # widths of the bounds: a swarm that reaches no farther does not leave the place where it is
-_TOL = 1e-12  # spread of a swarm, in widths of the bounds, at which a method without a rule of its own has converged
+# Spread of a swarm, in widths of the bounds, at which a method without a rule of its own has converged. As an accuracy
+# it is what searches reach anyway, as far as rounding lets them.
+TOL = 1e-12
+ACCURATE_FOR = 3  # generations
 NOBODY = -1
 
 
@@ -73,6 +79,8 @@ class Lane(NamedTuple):
     value: float = math.inf  # the best that it has found
     x: Floats | None = None  # and where
     hopeless: int = 0  # generations for which it has been
+    typical: float = math.nan  # the median of its first swarm
+    accurate: int = 0  # generations for which its values were as accurate as the user wants
 
     def counting(self, x: Floats, value: Floats) -> Lane:
         """The lane after points of its search were evaluated; of noisy values, the best mean counts."""
@@ -136,14 +144,14 @@ class Sharing(NamedTuple):
         inner = tolerance.begin(method.begin, swarm._replace(memory=None))
         lane = Lane(part.search, part.series, part.start, inner, self.spent, swarm.n_particles)
         lane = lane.counting(swarm.snapped(swarm.position), swarm.value)
-        lane = lane._replace(first_value=lane.value)
+        lane = lane._replace(first_value=lane.value, typical=typical(swarm.value))
         sharing = self._charged(part.series, swarm.n_particles)
         # Searches may be told in another order than they have begun.
         lanes = tuple(sorted((*self.lanes, lane), key=lambda one: one.search))
         return sharing._replace(lanes=lanes, n_begun=max(self.n_begun, part.search + 1)), inner
 
-    def moved(self, part: Part, value: Floats) -> tuple[Sharing, Swarm]:
-        """After a generation of a search, which may have ended it; and its swarm."""
+    def moved(self, part: Part, value: Floats, tol: float = TOL) -> tuple[Sharing, Swarm]:
+        """After a generation of a search, which may have ended it; and its swarm. ``tol`` is the accuracy wanted."""
         place = 0
         while self.lanes[place].search != part.search:
             place += 1
@@ -157,12 +165,18 @@ class Sharing(NamedTuple):
         lowest, apart = method.outlook(seen)
         is_behind = not is_tolerant and lowest - HOPELESS_RATIO * apart > best_known  # (A9)
         lane = lane._replace(hopeless=lane.hopeless + 1 if is_behind else 0)
-        has_converged = bool(method.has_converged(seen, spread(seen, method.wall.unroll), _TOL))
+        has_converged = bool(method.has_converged(seen, spread(seen, method.wall.unroll), TOL))
+        accuracy = tol * (lane.typical - lane.value) if tol > TOL else 0.0
+        if accuracy > 0:
+            is_accurate = not is_tolerant and max(apart, lowest - lane.value) <= accuracy
+            lane = lane._replace(accurate=lane.accurate + 1 if is_accurate else 0)
+            has_converged = has_converged or lane.accurate >= ACCURATE_FOR
         ending = _ending(lane, has_converged, self._is_known(lane))
         if ending == CONVERGED and (is_tolerant or method.has_given_up(inner)):
             ending = CUT_SHORT
         if ending:
-            return sharing._ended(lane, ending), inner
+            reach = float(method.whereabouts(inner)[1]) if accuracy > 0 else 0.0
+            return sharing._ended(lane, ending, accuracy, reach), inner
         return sharing._replace(lanes=(*self.lanes[:place], lane, *self.lanes[place + 1 :])), inner
 
     def _is_known(self, lane: Lane) -> bool:
@@ -184,7 +198,7 @@ class Sharing(NamedTuple):
         tally = tally._replace(spent=tally.spent + evaluations)
         return self._replace(tallies=(*self.tallies[:series], tally, *self.tallies[series + 1 :]))
 
-    def _ended(self, lane: Lane, ending: str) -> Sharing:
+    def _ended(self, lane: Lane, ending: str, accuracy: float, reach: float) -> Sharing:
         assert lane.x is not None
         ended = Search(
             lane.series,
@@ -197,6 +211,8 @@ class Sharing(NamedTuple):
             lane.kind,
             lane.began,
             self.spent,
+            accuracy,
+            reach,
         )
         # A search that was over at a known end would have reached its value.
         reached = lane.value if ending != KNOWN else min(one.value for one in self.searches)

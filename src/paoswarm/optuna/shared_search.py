@@ -213,7 +213,7 @@ class _TrialSwarm(Optimizer):
         if self.swarm is None:
             z = self.lower + rng.random((1, len(self.lower))) * (self.upper - self.lower)
             return self._params(z)[0]
-        z = self._mover.ask(self.swarm, Draw([rng], ()), 0.0).position
+        z = self.mover.ask(self.swarm, Draw([rng], ()), 0.0).position
         z = z[~(z[:, None] == self.points()).all(axis=-1).any(axis=-1)]
         if not len(z):  # this generation does not depend on chance: somewhere between two points of the swarm
             one, other = rng.choice(self.swarm.best_position, 2, replace=False)

@@ -103,7 +103,7 @@ class Particles:
         if self._n_moves * state.n_again > self._n_again * self._n:
             i = self._to_measure_again()
             return self._give(_Asked(i, None, swarm.best_position[i]), swarm.best_position[i])
-        whole = state.propose(progress)
+        whole = state.mover.ask(swarm, state.draw, progress)
         if len(whole.position) != self._n:
             raise ValueError(
                 f"{type(state.method).__name__} says that it moves_singly, but asked for {len(whole.position)} points "
@@ -134,7 +134,7 @@ class Particles:
                 if state.judge.is_tolerant:
                     objective: Any = state.judge.objective(swarm.snapped(where)[None], is_all=False)
                     move = move._replace(objective=objective.repeat(self._n))
-                after = state.told(swarm, move, values, mask)
+                after = state.mover.tell(swarm, move, values, mask)
             self._free.append(i)
         x = swarm.position[i] if move is None else move.position[i]
         state.swarm = after

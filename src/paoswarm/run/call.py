@@ -19,12 +19,12 @@ from paoswarm.evaluate.calls import Objective, with_arguments
 from paoswarm.evaluate.constrained_function import ConstrainedFunction
 from paoswarm.evaluate.constraints import ConstraintSet, without_functions
 from paoswarm.methods.method import Method
-from paoswarm.run.first_swarm import design_name
+from paoswarm.run.first_swarm import choose_size, design_name
 from paoswarm.run.many_result import ManyResult
 from paoswarm.run.observers import Notify, read_callback
-from paoswarm.run.read_input import read_method, read_space, read_start, trial_constraints
+from paoswarm.run.read_input import check_share, read_method, read_space, read_start, trial_constraints
 from paoswarm.run.result import Result
-from paoswarm.run.run_state import RunState, check_share, choose_size
+from paoswarm.run.run_state import RunState
 from paoswarm.run.stopping import Limits, Status
 from paoswarm.space.space import Space
 from paoswarm.store.encoding import encode

@@ -15,7 +15,9 @@ from paoswarm.core.arrays import Floats
 from paoswarm.core.axes import Axes
 from paoswarm.core.random import latin_hypercube
 from paoswarm.core.swarm import Swarm
+from paoswarm.methods.method import FEWEST_PARTICLES, Method
 from paoswarm.run.read_input import Box, read_points, read_values
+from paoswarm.space.space import Space
 
 DESIGNS = ("latinhypercube", "sobol", "halton", "random")
 
@@ -153,3 +155,15 @@ def _latin_hypercube(n: int, d: int, rng: np.random.Generator) -> Floats:
     inside = own.random((n, d))
     slices = np.stack([own.permutation(n) for _ in range(d)], axis=1)
     return latin_hypercube(slices, 1 - inside)
+
+
+def choose_size(method: Method, space: Space, maxfev: int | None, maxiter: int | None, x0: Any, f0: Any) -> int:
+    """The number of particles if the user gives none: what the method says, and room for all of ``x0``.
+
+    A space with fewer points needs no more particles than that: each choice counts as many unknowns as it has entries.
+    """
+    n_given = 0 if x0 is None or f0 is not None else len(np.atleast_2d(np.asarray(x0, dtype=object)))
+    wanted = method.default_particles(len(space.lower), maxfev, maxiter)
+    if space.size is not None:
+        wanted = min(wanted, max(space.size, method.smallest_swarm, FEWEST_PARTICLES))
+    return max(n_given, wanted)

@@ -200,20 +200,20 @@ class Found(NamedTuple):
     failure_kinds: Sequence[Counter[str]] = ()  # how many of its points have failed in which way
 
     @classmethod
-    def of(cls, state: RunState, recorder: Recorder, ends: Ends | None = None) -> Found:
-        """Where a state of runs stands, or how they have ended."""
+    def of(cls, state: RunState, recorder: Recorder, ends: Ends, *, is_over: bool = True) -> Found:
+        """Where a state of runs stands, and how they have ended if they have."""
         runs = np.size(state.incumbent.value)
         error = state.incumbent.error
         so_far = cls(
             x=np.array(state.best.x).reshape(runs, -1),
             fun=np.array(state.shown_value, dtype=float).reshape(runs),
-            nit=_over_runs(recorder.nit if ends is None else ends.nit, runs),
-            nfev=_over_runs(recorder.nfev if ends is None else ends.nfev, runs),
+            nit=_over_runs(ends.nit, runs),
+            nfev=_over_runs(ends.nfev, runs),
             n_failed=_over_runs(state.n_failed, runs),
             swarm=state.swarm,
             constraints=[state.constrained_fields] if state.judge.n_constraints else (),
         )
-        if ends is None:
+        if not is_over:
             return so_far
         fun, sentences = so_far.fun, [""]
         if state.judge.n_constraints:

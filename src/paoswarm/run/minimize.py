@@ -85,8 +85,11 @@ def minimize(
         Stop when the best value is at or below it.
     tol : float
         Stop when the run has converged. `AdaptivePAO` and other methods that start again have converged when
-        independent searches agree (``result.agreement``); they do not use the value of ``tol``. A single swarm has
-        converged when
+        independent searches agree (``result.agreement``). There ``tol`` is the accuracy of the value, relative to the
+        fall from the median of a search's first points to its best one: a search ends when the values of its swarm have
+        differed by less for three generations, and ends that differ by less are equal. With 1e-2 it takes a third of
+        the evaluations or so. The default, 1e-12, asks for all the digits that there are. A single swarm has converged
+        when
 
         - the root mean square distance of the particles from the best point is below ``tol`` widths of the bounds;
         - or the best values of all particles are equal but for rounding;

@@ -54,11 +54,6 @@ class Recorder:
     ----------
     only_best : bool
         Whether to keep nothing but best values; a batch of runs has no more.
-
-    Attributes
-    ----------
-    nit, nfev : array (*batch,)
-        Generations and evaluations of each run so far.
     """
 
     def __init__(self, *, only_best: bool = False) -> None:
@@ -66,17 +61,10 @@ class Recorder:
         self._best: list[Floats] = []
         self._violations: list[float] = []
         self._rows: list[tuple[float, float, int]] = []
-        self.nit: Any = 0
-        self.nfev: Any = 0
 
     def record(self, state: RunState) -> None:
         """Add a generation."""
         self._best.append(state.shown_value)
-        if state.moved is None:
-            self.nit, self.nfev = state.nit, state.nfev
-        else:
-            self.nit = np.where(state.moved, state.nit, self.nit)
-            self.nfev = np.where(state.moved, state.nfev, self.nfev)
         if self._only_best:
             return
         assert state.swarm is not None

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import Bounds, LinearConstraint, OptimizeResult, linprog
 
-from paoswarm._checks import rounded, unmasked
+from paoswarm._checks import real_number, rounded, unmasked
 from paoswarm.core.arrays import Floats
 from paoswarm.core.swarm import Swarm
 from paoswarm.evaluate.constraints import ConstraintPart, ConstraintSet, Linear, read_constraints
@@ -146,6 +146,14 @@ def read_swarm(swarm: Swarm, batch: tuple[int, ...], box: Box, *, is_bounded: bo
         if is_bounded and is_point and name != "velocity" and ((array < lower) | (array > upper)).any():
             raise ValueError(f"init is a swarm whose {name} lies outside the bounds")
     return swarm._replace(lower=np.tile(lower, (n, 1)), upper=np.tile(upper, (n, 1)))
+
+
+def check_share(reevaluate: Any) -> float:
+    """The share of bests that is measured again, if it is one."""
+    share = real_number("reevaluate", reevaluate, 0.0, may_equal=True)
+    if share > 1:
+        raise ValueError(f"reevaluate is a share of the swarm between 0 and 1, got {reevaluate!r}")
+    return share
 
 
 def read_start(x0: Any) -> tuple[Any, Any]:

@@ -150,6 +150,7 @@ class Run(Steered):
         numbering: Numbering | None = None,
     ) -> None:
         self.state = state
+        state.mover.tol = limits.tol
         self._observe, self._may_fail, self._numbering = observe, may_fail, numbering
         self._status, self._nit, self._nfev, self._rule = (np.zeros(state.batch, dtype=np.int64) for _ in range(4))
         self._active: NDArray[np.bool_] | None = None  # which runs of a batch are still going; None while all are
@@ -266,9 +267,10 @@ class Run(Steered):
             k = values.shape[-1]
         else:
             k = len(values)
-            values = state.scored(x[:k], values)
+            values = state.scored(x[:k], values) if state.judge.n_constraints else values
             is_cut = k < m and (self.limits.maxfev is None or state.nfev + k - answer.recalled < self.limits.maxfev)
-        state.note_failures(answer.failed, np.repeat(runs, max(k, 1)))
+        if answer.failed:
+            state.note_failures(answer.failed, np.repeat(runs, k))
         if k == 0 and state.swarm is not None:
             return _Outcome(moved=False, end=answer.end, replayed=answer.replayed)
         if state.swarm is None and not state.knows_a_value and not (values < np.inf).any():

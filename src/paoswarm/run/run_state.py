@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import OptimizeResult
 
-from paoswarm._checks import has_nan, real_number
+from paoswarm._checks import has_nan
 from paoswarm.core import order
 from paoswarm.core import swarm as swarms
 from paoswarm.core.arrays import Floats
@@ -18,10 +18,10 @@ from paoswarm.core.random import Draw, Seed, generator
 from paoswarm.core.swarm import Proposal, Swarm
 from paoswarm.evaluate.constraints import ConstraintSet
 from paoswarm.methods.agreement import Agreement
-from paoswarm.methods.method import FEWEST_PARTICLES, Method
+from paoswarm.methods.method import Method
 from paoswarm.methods.mover import mover_of
 from paoswarm.run.beside import LocalSearches
-from paoswarm.run.first_swarm import FirstSwarm
+from paoswarm.run.first_swarm import FirstSwarm, choose_size
 from paoswarm.run.judge import (
     FeasibleFirst,
     Incumbent,
@@ -32,7 +32,7 @@ from paoswarm.run.judge import (
     reported,
     with_measurements,
 )
-from paoswarm.run.read_input import Box, read_swarm
+from paoswarm.run.read_input import Box, check_share, read_swarm
 from paoswarm.run.result import combined_agreement
 from paoswarm.run.stopping import Limits, Rule, judge_convergence
 from paoswarm.space.space import Space
@@ -59,8 +59,8 @@ class RunState:
         How many points of each run have failed in which way.
     stale : int or array
         Generations since the best point last improved.
-    moved : array of bool or None
-        The runs of a batch that moved last; None for all.
+    mover : Mover
+        What moves the swarm.
     judge : Judge
         What points are compared by.
     local : LocalSearches or None
@@ -89,6 +89,7 @@ class RunState:
         self.batch: tuple[int, ...] = (len(seeds),) if is_batch else ()
         self.draw = Draw([generator(seed) for seed in seeds], self.batch)
         self._share = check_share(reevaluate)
+        self._is_noisy = self._share > 0
         if not space.is_identity and not method.wall.is_bounded:
             raise ValueError("walls='none' goes with plain bounds only: other variables end at theirs")
         self.swarm: Swarm | None = None
@@ -96,7 +97,6 @@ class RunState:
         self.n_failed: Any = np.zeros(self.batch, dtype=np.int64)
         self.failure_kinds: list[Counter[str]] = [Counter() for _ in seeds]
         self.stale: Any = np.zeros(self.batch, dtype=np.int64) if self.batch else 0
-        self.moved: NDArray[np.bool_] | None = None
         self._best: Incumbent | None = None
         self._pending: Floats | None = None  # what was asked for and is not told yet
         self._proposal: Proposal | None = None
@@ -119,20 +119,22 @@ class RunState:
         if isinstance(init, Swarm):
             if x0 is not None or f0 is not None:
                 raise ValueError("x0 does not go with init=swarm; use Optimizer.inject to add points to a swarm")
-            self._mover = mover_of(self.method, (*self.batch, init.n_particles))
-            self._leads = self._mover.keeps_bests  # with repeats: whether the swarm's leader is always the best point
+            n_particles = init.n_particles
+        else:
+            if n_particles is None:
+                n_particles = choose_size(self.method, self.space, None, None, x0, f0)
+            size = self.space.size
+            if isinstance(init, str) and x0 is None and size is not None and size <= n_particles:
+                init = np.resize(self.space.every_point(), (n_particles, len(self.lower)))
+            box = self.lower, self.upper
+            self._first = FirstSwarm(box, n_particles, x0, f0, init, self.allowed, self.space.axes)
+            n_particles = self._first.n_particles
+        self.mover = mover_of(self.method, (*self.batch, n_particles))
+        self._leads = self.mover.keeps_bests  # with repeats: whether the swarm's leader is always the best point
+        if self._first is None:
             self._continue(init, earlier)
-            return
-        if n_particles is None:
-            n_particles = choose_size(self.method, self.space, None, None, x0, f0)
-        size = self.space.size
-        if isinstance(init, str) and x0 is None and size is not None and size <= n_particles:
-            init = np.resize(self.space.every_point(), (n_particles, len(self.lower)))
-        self._first = FirstSwarm((self.lower, self.upper), n_particles, x0, f0, init, self.allowed, self.space.axes)
-        self._mover = mover_of(self.method, (*self.batch, self._first.n_particles))
-        self._leads = self._mover.keeps_bests
-        if self._first.n_unknown == 0:  # every value is known already
-            self._first.points(self.draw.generators, self.batch)
+        elif self._first.n_unknown == 0:  # every value is known already
+            self.first_points()
             self.begin(np.empty((*self.batch, 0)))
 
     def _judge_by(self, constraints: ConstraintSet | None, f0: Any, init: Any) -> Judge:
@@ -167,7 +169,7 @@ class RunState:
         swarm = swarm._replace(axes=self.space.axes)
         if self._is_noisy and swarm.repeats is None:
             swarm = swarm._replace(repeats=swarms.measured_once(swarm.best_value))
-        swarm = self._mover.begin(swarms.with_leader(swarm))
+        swarm = self.mover.begin(swarms.with_leader(swarm))
         self.swarm, self._best = swarm, leader_of(swarm)
         if earlier is None or "fun" not in earlier:
             return
@@ -180,7 +182,7 @@ class RunState:
         is_inside = ((found.x >= low) & (found.x <= high)).all(axis=-1)
         found = found._replace(score=np.where(is_inside, found.score, np.inf))
         best = better_of(self._best, found._replace(error=found.error if self._best.error is not None else None))
-        if self._mover.keeps_bests and not self.batch and best is not self._best:  # found by polishing
+        if self.mover.keeps_bests and not self.batch and best is not self._best:  # found by polishing
             swarm = swarms.replace_worst(swarm, found.x[None], found.value[None])
         self._leads = self._leads and best is self._best
         self.swarm, self._best = swarm, best
@@ -196,7 +198,7 @@ class RunState:
                 return points
             self.begin(np.empty((*self.batch, 0)))  # known values have filled it
         assert self.swarm is not None
-        self._proposal = self._mover.ask(self.swarm, self.draw, progress)
+        self._proposal = self.mover.ask(self.swarm, self.draw, progress)
         self._pending = self._proposal.position
         if self._share:  # by their means, not their scores: a low mean of few measurements is the one to check
             self._again = order.ranked(self.swarm.best_value)[..., : self.n_again]
@@ -209,20 +211,11 @@ class RunState:
         assert self._first is not None
         return self._first.points(self.draw.generators, self.batch)
 
-    def propose(self, progress: float) -> Proposal:
-        """The next move of the swarm."""
-        assert self.swarm is not None
-        return self._mover.ask(self.swarm, self.draw, progress)
-
-    def told(self, swarm: Swarm, proposal: Proposal, values: Floats, evaluated: Any) -> Swarm:
-        """A swarm after a move was evaluated, if it was."""
-        return self._mover.tell(swarm, proposal, values, evaluated)
-
     def begin(self, f: Floats, may_fail: bool = False) -> None:
         """Make the first swarm from its values ``(*batch, m)``."""
         assert self._first is not None
         first = self._first.swarm(f, self.batch, noisy=self._is_noisy, may_fail=may_fail)
-        self.swarm = self._mover.begin(self.judge.tolerant(first, self.method))
+        self.swarm = self.mover.begin(self.judge.tolerant(first, self.method))
         self._best = leader_of(first)
 
     def take(
@@ -239,7 +232,6 @@ class RunState:
         if before is None:  # may raise; then nothing has changed
             self.begin(f, may_fail)
         self._pending = None
-        self.moved = active
         self.nfev += m
         if has_nan(f):
             failed = np.isnan(f[..., :m])
@@ -264,34 +256,30 @@ class RunState:
         new = self._proposal.position.shape[-2]
         swarm, old = before, self._best
         if f.shape[-1] > new:  # first what is remembered, so that the new points meet the better estimate
-            swarm = self._remeasured(before, x[..., new:, :], f[..., new:])
+            now = np.take_along_axis(before.best_position, self._again[..., None], axis=-2)
+            same = (now == x[..., new:, :]).all(axis=-1)  # one that was replaced meanwhile (`inject`) was not measured
+            swarm = self.judge.remeasured(before, self._again, np.where(same, f[..., new:], np.nan))
             if not self._leads:  # the next swarm may have forgotten it
                 self._best = with_measurements(old, swarm)
             x, f = x[..., :new, :], f[..., :new]
         if evaluated is not None:
             evaluated = None if evaluated[:new].all() else np.broadcast_to(evaluated[:new], (*self.batch, new))
-        if before.repeats is None and not self._mover.keeps_bests:  # before a user's code sees the values
+        if before.repeats is None and not self.mover.keeps_bests:  # before a user's code sees the values
             self.improve(x, f)
         proposal = self._proposal
         if self.judge.is_tolerant:
             proposal = proposal._replace(objective=self.judge.objective(self.snapped(x)))
-        after = self.told(swarm, proposal, f, evaluated)
+        after = self.mover.tell(swarm, proposal, f, evaluated)
         if self.batch and after.n_particles != before.n_particles:
             name = type(self.method).__name__
             raise ValueError(
                 f"{name} changes the size of its swarm, so it cannot take batches: set takes_batches = False"
             )
         self.swarm = after if active is None else swarms.select(active, after, before)
-        if before.repeats is not None or self._mover.keeps_bests:
+        if before.repeats is not None or self.mover.keeps_bests:
             self.improve(x, f)
         self.count_stale(old)
         self.nit += 1
-
-    def _remeasured(self, swarm: Swarm, asked: Floats, f: Floats) -> Swarm:
-        """The swarm after bests were measured again; one that was replaced meanwhile (`inject`) was not."""
-        now = np.take_along_axis(swarm.best_position, self._again[..., None], axis=-2)
-        same = (now == asked).all(axis=-1)
-        return self.judge.remeasured(swarm, self._again, np.where(same, f, np.nan))
 
     def improve(self, x: Floats, f: Floats) -> None:
         """The best point after these were evaluated."""
@@ -299,7 +287,7 @@ class RunState:
         assert self._best is not None
         if self.swarm.repeats is not None:
             self._best = leader_of(self.swarm) if self._leads else with_measurements(self._best, self.swarm)
-        elif not self._mover.keeps_bests or self.judge.is_tolerant:  # a tolerant swarm may prefer another
+        elif not self.mover.keeps_bests or self.judge.is_tolerant:  # a tolerant swarm may prefer another
             self._best = better_of(self._best, best_of(self.swarm.snapped(x), f))
         else:  # the swarm's leader is the best of all
             is_better = order.is_better(self.swarm.global_value, self._best.value)
@@ -310,13 +298,11 @@ class RunState:
 
     def count_stale(self, old: Incumbent, generations: int = 1) -> None:
         """Count the generations without improvement: with noise, without another best point."""
-        new = self._best
-        assert new is not None
+        new, stale = self.incumbent, self.stale + generations
         if new is old:
-            self.stale = self.stale + generations
+            self.stale = stale
             return
         improved = order.is_better(new.value, old.value) if new.error is None else (new.x != old.x).any(axis=-1)
-        stale = self.stale + generations
         self.stale = np.where(improved, 0, stale) if self.batch else 0 if improved else stale
 
     def take_extra(self, x: Floats, f: Floats, runs: NDArray[np.bool_], measured: int, recalled: int = 0) -> None:
@@ -401,10 +387,6 @@ class RunState:
         return self._spread[1]
 
     @property
-    def _is_noisy(self) -> bool:
-        return self._share > 0
-
-    @property
     def allowed(self) -> Box:
         """Where points may lie: without walls the bounds are only where the search begins."""
         if self.method.wall.is_bounded:
@@ -414,7 +396,7 @@ class RunState:
 
     def expected_evaluations(self, limits: Limits) -> int | None:
         """The most evaluations of a run; None if unknown, because the method may ask for any number of points."""
-        if not (self._mover.keeps_bests or self.method.takes_batches):
+        if not (self.mover.keeps_bests or self.method.takes_batches):
             return limits.maxfev
         return limits.evaluations(self.n_to_start, self.n_each)
 
@@ -424,8 +406,8 @@ class RunState:
         if self.local is not None and self.local.found and tol > 0:
             agreed = self.agreement
             return np.asarray(Rule.OWN if agreed is not None and agreed.is_settled else Rule.NONE)
-        if self._mover.decides_its_end:
-            is_done = np.asarray(self._mover.has_converged(self.swarm, self.spread, tol))
+        if self.mover.decides_its_end:
+            is_done = np.asarray(self.mover.has_converged(self.swarm, self.spread, tol))
             return np.where(is_done, Rule.OWN, Rule.NONE)
         return judge_convergence(self.swarm, self.spread, self.stale, tol) if tol > 0 else None
 
@@ -438,33 +420,6 @@ class RunState:
 
     @property
     def constrained_fields(self) -> dict[str, Any]:
-        """What a result says about constraints; empty without them."""
+        """What a result says about constraints, if there are any."""
         fields = self.judge.fields(self.incumbent.x, self.incumbent.value)
-        if fields:
-            fields["local_searches"] = () if self.local is None else self.local.found
-        return fields
-
-    @property
-    def shown(self) -> dict[str, Any]:
-        """The space as a field of results; nothing for plain bounds."""
-        return {} if self.space.is_plain else {"space": self.space}
-
-
-def check_share(reevaluate: Any) -> float:
-    """The share of bests that is measured again, if it is one."""
-    share = real_number("reevaluate", reevaluate, 0.0, may_equal=True)
-    if share > 1:
-        raise ValueError(f"reevaluate is a share of the swarm between 0 and 1, got {reevaluate!r}")
-    return share
-
-
-def choose_size(method: Method, space: Space, maxfev: int | None, maxiter: int | None, x0: Any, f0: Any) -> int:
-    """The number of particles if the user gives none: what the method says, and room for all of ``x0``.
-
-    A space with fewer points needs no more particles than that: each choice counts as many unknowns as it has entries.
-    """
-    n_given = 0 if x0 is None or f0 is not None else len(np.atleast_2d(np.asarray(x0, dtype=object)))
-    wanted = method.default_particles(len(space.lower), maxfev, maxiter)
-    if space.size is not None:
-        wanted = min(wanted, max(space.size, method.smallest_swarm, FEWEST_PARTICLES))
-    return max(n_given, wanted)
+        return fields | {"local_searches": () if self.local is None else self.local.found}

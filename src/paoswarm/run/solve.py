@@ -160,6 +160,7 @@ class Group:
         self.states = states
         self.recorders = [Recorder(only_best=call.runs is not None) for _ in states]
         self.ends: list[Ends] = []
+        self._runs: list[Run] = []
         self._call, self._evaluate, self._bar = call, evaluate, bar
         parts = [np.array(numbers)] if states[0].batch else [np.array(r) for r in numbers]
         self._numberings = [Numbering(call.n_runs, part) for part in parts]
@@ -190,18 +191,17 @@ class Group:
         for state, recorder in zip(self.states, self.recorders, strict=True):
             if state.swarm is not None:  # a run that is continued
                 recorder.record(state)
-        runs: list[Run]
         queue: Queue
         # Whatever moves by generations only gains nothing from values that come one at a time.
         if call.options.workers.asynchronous and call.method.moves_singly:
             queue = points = PointQueue(self._evaluate, known)
             _warn_if_idle(self.states[0].n_particles, points.slots)
-            runs = [AsynchronousRun(self.states[0], limits, self._observer(0), points)]
+            self._runs = [AsynchronousRun(self.states[0], limits, self._observer(0), points)]
         else:
             queue = Queue(self._evaluate, known)
             may_fail = len(self.states) > 1  # one run may fail as long as others do not
             is_numbered = is_stored and call.runs is not None
-            runs = [
+            self._runs = [
                 Run(
                     state,
                     limits,
@@ -211,8 +211,8 @@ class Group:
                 )
                 for i, state in enumerate(self.states)
             ]
-        drive(runs, queue, self._after_round)
-        self.ends = [run.ends for run in runs if run.ends is not None]
+        drive(self._runs, queue, self._after_round)
+        self.ends = [run.ends for run in self._runs if run.ends is not None]
         if all((ends.status == Status.FAILED).all() for ends in self.ends):
             raise self._evaluate.explain_total_failure()
 
@@ -237,7 +237,8 @@ class Group:
         return notify is not None and has_moved and not self._evaluate.replayed and notify(self._so_far)
 
     def _so_far(self) -> Result:
-        found = [Found.of(state, recorder) for state, recorder in zip(self.states, self.recorders, strict=True)]
+        each = zip(self.states, self.recorders, self._runs, strict=True)
+        found = [Found.of(state, recorder, run.so_far, is_over=False) for state, recorder, run in each]
         many = so_far(found, self._call.space)
         return many if self._call.runs is not None else many.run(0)
 

@@ -22,6 +22,7 @@ from paoswarm.core import order
 from paoswarm.core.arrays import Floats
 from paoswarm.core.swarm import Swarm
 from paoswarm.methods.agreement import Agreement
+from paoswarm.methods.sharing import TOL
 from paoswarm.run.judge import Incumbent
 
 
@@ -259,7 +260,8 @@ def explain(
     if agreement is None or status in _REGARDLESS or rule in (Rule.COMPLETE, Rule.NOTHING_NEW):
         return _reason(status, rule, limits, best, value, n_unknowns, method)
     if status is Status.CONVERGED:
-        return f"{'Converged' if agreement.is_feasible else 'Stopped'}: {agreement}"
+        within = f" within tol={limits.tol:g}" if limits.tol > TOL else ""
+        return f"{f'Converged{within}' if agreement.is_feasible else 'Stopped'}: {agreement}"
     if status in _OUT_OF_BUDGET and (agreement.n_searches or method is None):  # else the last generations tell more
         return f"{limits.message(status)} {agreement}"
     return f"{_reason(status, rule, limits, best, value, n_unknowns, method)} {agreement}"
