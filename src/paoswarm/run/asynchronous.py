@@ -43,13 +43,6 @@ class Particles:
 
     Everything follows from the order of asks and tells: chance is drawn when a point is asked for, and an ask that
     returns None draws nothing. So a recorded order repeats a run.
-
-    Attributes
-    ----------
-    n_asked, n_out : int
-        Points that were asked for, and those of them that were not told yet.
-    is_complete : bool
-        Whether no generation has begun since the last one was completed.
     """
 
     def __init__(self, state: RunState) -> None:
@@ -58,7 +51,7 @@ class Particles:
         self._size = self._n + state.n_again  # evaluations of a generation
         self._best_before: Any = None if state.swarm is None else state.incumbent  # at the end of the last generation
         self._boundary = self._n_first or self._size  # evaluations with which a generation is complete
-        self.is_complete = True
+        self.is_complete = True  # no generation has begun since the last one was completed
         self.n_asked = 0
         n_known = self._n - self._n_first
         self._to_start = deque(range(n_known, self._n))  # particles whose first point has not been asked for

@@ -23,19 +23,9 @@ DESIGNS = ("latinhypercube", "sobol", "halton", "random")
 
 
 class FirstSwarm:
-    """The points of a first swarm, before their values are known.
+    """The points of a first swarm, before their values are known; ``x0``, ``f0`` and ``init`` are as in `Optimizer`.
 
-    Parameters
-    ----------
-    box : pair of arrays (d,)
-    n_particles : int
-        Ignored if ``init`` is an array of points.
-    x0, f0, init
-        As in `Optimizer`.
-    allowed : pair of arrays (d,)
-        Where given points may lie.
-    axes : Axes, optional
-        Which coordinates are not plain numbers.
+    Points that are given may lie where it is ``allowed``.
     """
 
     def __init__(
@@ -59,7 +49,8 @@ class FirstSwarm:
         if isinstance(init, str):
             self._design = design_name(init)
             if self._design in ("halton", "sobol"):
-                load()  # takes half a second: before any clock starts
+                import scipy.stats.qmc  # noqa: F401 (takes half a second: before any clock starts)
+
             self.n_particles = whole_number("n_particles", n_particles, 2)
         else:
             self._given = read_points("init", init, allowed)
@@ -126,11 +117,6 @@ def design_name(init: str) -> str:
     return name
 
 
-def load() -> None:
-    """Import what some designs need."""
-    import scipy.stats.qmc  # noqa: F401
-
-
 def design(name: str, n: int, box: Box, rng: np.random.Generator) -> Floats:
     """``n`` points of a design, ``(n, d)``."""
     d = len(box[0])
@@ -140,7 +126,7 @@ def design(name: str, n: int, box: Box, rng: np.random.Generator) -> Floats:
     elif name == "latinhypercube":
         unit = _latin_hypercube(n, d, rng)
     else:
-        from scipy.stats import qmc  # see load
+        from scipy.stats import qmc
 
         with warnings.catch_warnings():  # a swarm does not need the balance of Sobol points
             warnings.filterwarnings("ignore", message=".*balance properties of Sobol.*")

@@ -15,6 +15,7 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.optimize import OptimizeResult
 
 from paoswarm._checks import counted
 from paoswarm.core import order
@@ -342,3 +343,19 @@ def _chosen(is_new: Any, new: Incumbent, old: Incumbent) -> Incumbent:
     pairs = zip(new[1:], old[1:], strict=True)
     numbers = (None if theirs is None else np.where(is_new, ours, theirs) for ours, theirs in pairs)
     return Incumbent(np.where(is_new[..., None], new.x, old.x), *numbers)
+
+
+def judge_for(constraints: ConstraintSet | None, f0: Any, init: Any, is_batch: bool, *, remembers: bool) -> Judge:
+    """What the points of a run are compared by, whose first points are ``init``; an error if it cannot be."""
+    if constraints is None:
+        return Judge()
+    if is_batch:
+        raise ValueError("a batch of runs has no constraints: use minimize_many, or one Optimizer for each run")
+    if f0 is not None:
+        raise ValueError("values of x0 do not go with constraints, because their numbers at these points are not known")
+    scales = None
+    if isinstance(init, Swarm | OptimizeResult):
+        scales = init.get("constraint_scales") if isinstance(init, OptimizeResult) else None
+        if scales is None or len(scales) != constraints.count:
+            raise ValueError("init must be the result of a run with the same constraints, not a swarm alone")
+    return FeasibleFirst(constraints, scales, remembers=remembers)

@@ -204,12 +204,16 @@ class Found(NamedTuple):
         """Where a state of runs stands, and how they have ended if they have."""
         runs = np.size(state.incumbent.value)
         error = state.incumbent.error
+
+        def each(numbers: Any) -> Any:
+            return np.array(np.broadcast_to(numbers, (runs,)))
+
         so_far = cls(
             x=np.array(state.best.x).reshape(runs, -1),
-            fun=np.array(state.shown_value, dtype=float).reshape(runs),
-            nit=_over_runs(ends.nit, runs),
-            nfev=_over_runs(ends.nfev, runs),
-            n_failed=_over_runs(state.n_failed, runs),
+            fun=each(np.asarray(state.shown_value, dtype=float)),
+            nit=each(ends.nit),
+            nfev=each(ends.nfev),
+            n_failed=each(state.n_failed),
             swarm=state.swarm,
             constraints=[state.constrained_fields] if state.judge.n_constraints else (),
         )
@@ -221,20 +225,16 @@ class Found(NamedTuple):
             fun, sentences = np.array([state.judge.value(score)]), [state.judge.sentence(state.incumbent.x, score)]
         return so_far._replace(
             fun=fun,
-            status=_over_runs(ends.status, runs),
-            rule=_over_runs(ends.rule, runs),
+            status=each(ends.status),
+            rule=each(ends.rule),
             best=recorder.best(state),
             fun_error=None if error is None else np.atleast_1d(error),
-            n_recalled=_over_runs(state.n_recalled, runs),
+            n_recalled=each(state.n_recalled),
             agreements=[state.agreement] * runs,
             sentences=sentences * runs,
             last_words=[ends.why] * runs,
             failure_kinds=state.failure_kinds,
         )
-
-
-def _over_runs(numbers: Any, runs: int) -> Any:
-    return np.array(np.broadcast_to(numbers, (runs,)))
 
 
 def so_far(found: Sequence[Found], space: Space) -> ManyResult:
@@ -268,14 +268,18 @@ def make_result(
     rule, status, nit, nfev = columns.pop("rule"), columns["status"], columns["nit"], columns["nfev"]
     agreements, kinds = _of_each(found, "agreements", None), _of_each(found, "failure_kinds", Counter())
     sentences, last_words = _of_each(found, "sentences", ""), _of_each(found, "last_words", "")
-    context = limits, len(space.lower), method
-    best = (history[r, : nit[r] + 1] for r in range(len(nit)))
-    each = zip(status, rule, best, columns["fun"], agreements, sentences, strict=True)
-    why = [_joined(sentence, _reason(*context, *ended)) for *ended, sentence in each]
+    d = len(space.lower)
+    each = zip(
+        status.tolist(), rule.tolist(), history, nit, columns["fun"].tolist(), agreements, sentences, strict=True
+    )
+    why = [
+        _joined(said, explain(Status(ended), Rule(by), limits, best[: n + 1], value, d, method, agreed))
+        for ended, by, best, n, value, agreed, said in each
+    ]
     counts = zip(why, columns["n_failed"].tolist(), nfev.tolist(), kinds, strict=True)
     many = ManyResult(
         **columns,
-        fun_error=_joined_arrays([one.fun_error for one in found]),
+        fun_error=None if found[0].fun_error is None else np.concatenate([one.fun_error for one in found]),
         success=np.isin(status, SUCCESSES),
         message=[_joined(message_of(*one), words) for one, words in zip(counts, last_words, strict=True)],
         history=history,
@@ -301,24 +305,6 @@ def make_result(
 def _of_each(found: Sequence[Found], name: str, nothing: Any) -> list[Any]:
     """What is known about each run, or ``nothing``."""
     return [thing for one in found for thing in getattr(one, name) or [nothing] * len(one.fun)]
-
-
-def _joined_arrays(arrays: list[Any]) -> Any:
-    return None if arrays[0] is None else np.concatenate(arrays)
-
-
-def _reason(
-    limits: Limits,
-    d: int,
-    method: Method | None,
-    status: Any,
-    rule: Any,
-    best: Floats,
-    fun: Any,
-    agreed: Agreement | None,
-) -> str:
-    """Why a run has ended."""
-    return explain(Status(int(status)), Rule(int(rule)), limits, best, float(fun), d, method, agreed)
 
 
 def _joined(*texts: str) -> str:

@@ -48,13 +48,7 @@ class History:
 
 
 class Recorder:
-    """Collects what a run looks like after every generation.
-
-    Parameters
-    ----------
-    only_best : bool
-        Whether to keep nothing but best values; a batch of runs has no more.
-    """
+    """Collects what a run looks like after every generation; of a batch of runs ``only_best`` values."""
 
     def __init__(self, *, only_best: bool = False) -> None:
         self._only_best = only_best

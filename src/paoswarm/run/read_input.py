@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -305,7 +305,7 @@ def _check_linear(constraints: ConstraintSet, space: Space) -> None:
     labels = [label for part, _ in parts for label in _row_labels(part)]
     rows = np.concatenate([matrix for _, matrix in parts])
     lb, ub = (np.concatenate(ends) for ends in zip(*((p.lb - p.tol, p.ub + p.tol) for p, _ in parts), strict=True))
-    needed = _contradiction(rows, lb, ub, [_Ends.of(one) for one in space.variables])
+    needed = _contradiction(rows, lb, ub, [_ends(one) for one in space.variables])
     names = ", ".join(labels[row] for row in needed)
     if len(needed) == 1:
         raise ValueError(f"{names} holds nowhere in the bounds: no point is feasible")
@@ -317,7 +317,7 @@ def _row_labels(part: ConstraintPart) -> list[str]:
     return [part.label] if len(part.lb) == 1 else [f"row {i} of {part.label}" for i in range(len(part.lb))]
 
 
-def _contradiction(rows: Floats, lb: Floats, ub: Floats, ends: list[_Ends]) -> list[int]:
+def _contradiction(rows: Floats, lb: Floats, ub: Floats, ends: list[tuple[float, float, bool]]) -> list[int]:
     """Which rows contradict each other or the bounds: as few as possible, or all if they are many; else none."""
     every = np.arange(len(rows))
     if _has_point(rows, lb, ub, ends, every):
@@ -331,21 +331,15 @@ def _contradiction(rows: Floats, lb: Floats, ub: Floats, ends: list[_Ends]) -> l
     return needed
 
 
-class _Ends(NamedTuple):
-    low: float
-    high: float
-    is_whole: bool
-
-    @classmethod
-    def of(cls, one: Variable) -> _Ends:
-        """Where a variable may lie."""
-        if isinstance(one, Fixed):
-            return cls(float(one.fixed), float(one.fixed), False)
-        assert isinstance(one, Real | Periodic | Integer)
-        return cls(one.low, one.high, one.is_whole)
+def _ends(one: Variable) -> tuple[float, float, bool]:
+    """Where a variable may lie, and whether it is whole."""
+    if isinstance(one, Fixed):
+        return float(one.fixed), float(one.fixed), False
+    assert isinstance(one, Real | Periodic | Integer)
+    return one.low, one.high, one.is_whole
 
 
-def _has_point(rows: Floats, lb: Floats, ub: Floats, ends: list[_Ends], which: Any) -> bool:
+def _has_point(rows: Floats, lb: Floats, ub: Floats, ends: list[tuple[float, float, bool]], which: Any) -> bool:
     above, below = which[np.isfinite(ub[which])], which[np.isfinite(lb[which])]
     if len(above) + len(below) == 0:
         return True

@@ -126,18 +126,9 @@ class Run(Steered):
     """Take a run, or a batch of runs, generation by generation to its end.
 
     A finished run of a batch is frozen and costs no more evaluations. An interrupt ends the runs that are still going;
-    the best of all evaluations is kept.
-
-    Parameters
-    ----------
-    state : RunState
-    limits : Limits
-    observe : callable
-        Called with the state after every generation.
-    may_fail : bool
-        Whether a first swarm without a finite value ends the run instead of raising.
-    numbering : Numbering, optional
-        Of its evaluations in a store.
+    the best of all evaluations is kept. ``observe`` is called with the state after every generation. With ``may_fail``
+    a first swarm without a finite value ends the run instead of raising. Evaluations that go into the store of many
+    runs have a ``numbering``.
     """
 
     def __init__(

@@ -25,9 +25,9 @@ from paoswarm.run.first_swarm import FirstSwarm, choose_size
 from paoswarm.run.judge import (
     FeasibleFirst,
     Incumbent,
-    Judge,
     best_of,
     better_of,
+    judge_for,
     leader_of,
     reported,
     with_measurements,
@@ -39,14 +39,7 @@ from paoswarm.space.space import Space
 
 
 class RunState:
-    """One run, or a batch of runs, from the first swarm on.
-
-    Parameters
-    ----------
-    space, method
-    n_particles, x0, f0, init, reevaluate, rng
-        As in `Optimizer`; a list of seeds makes a batch.
-    constraints : ConstraintSet or None
+    """One run, or a batch of runs, from the first swarm on. Arguments are those of `Optimizer`, read.
 
     Attributes
     ----------
@@ -103,7 +96,7 @@ class RunState:
         self._again: Any = None  # numbers of the bests that are measured again
         self._spread: tuple[Swarm, Floats] | None = None  # of the swarm beside it
         self._first: FirstSwarm | None = None
-        self.judge = self._judge_by(constraints, f0, init)
+        self.judge = judge_for(constraints, f0, init, bool(self.batch), remembers=self._is_noisy)
         self.local: LocalSearches | None = None
         if isinstance(self.judge, FeasibleFirst) and method.searches_locally and not self._is_noisy:
             self.local = LocalSearches(self.judge, self.lower, self.upper, space.axes)
@@ -136,22 +129,6 @@ class RunState:
         elif self._first.n_unknown == 0:  # every value is known already
             self.first_points()
             self.begin(np.empty((*self.batch, 0)))
-
-    def _judge_by(self, constraints: ConstraintSet | None, f0: Any, init: Any) -> Judge:
-        if constraints is None:
-            return Judge()
-        if self.batch:
-            raise ValueError("a batch of runs has no constraints: use minimize_many, or one Optimizer for each run")
-        if f0 is not None:
-            raise ValueError(
-                "values of x0 do not go with constraints, because their numbers at these points are not known"
-            )
-        scales = None
-        if isinstance(init, Swarm | OptimizeResult):
-            scales = init.get("constraint_scales") if isinstance(init, OptimizeResult) else None
-            if scales is None or len(scales) != constraints.count:
-                raise ValueError("init must be the result of a run with the same constraints, not a swarm alone")
-        return FeasibleFirst(constraints, scales, remembers=self._is_noisy)
 
     def _located(self, what: str, points: Any) -> Any:
         """Points of the user in the swarm's coordinates; anything else unchanged."""
@@ -363,11 +340,6 @@ class RunState:
         return max(1, round(self._share * self.n_particles)) if self._share else 0
 
     @property
-    def n_each(self) -> int:
-        """How many points a generation takes, if the method asks for one for each particle."""
-        return self.n_particles + self.n_again
-
-    @property
     def n_to_start(self) -> int:
         """How many points the first swarm still needs evaluated."""
         return 0 if self.swarm is not None or self._first is None else self._first.n_unknown
@@ -398,7 +370,7 @@ class RunState:
         """The most evaluations of a run; None if unknown, because the method may ask for any number of points."""
         if not (self.mover.keeps_bests or self.method.takes_batches):
             return limits.maxfev
-        return limits.evaluations(self.n_to_start, self.n_each)
+        return limits.evaluations(self.n_to_start, self.n_particles + self.n_again)
 
     def has_converged(self, tol: float) -> NDArray[np.int64] | None:
         """The `Rule` by which each run has converged; None if none has, or if nothing would end them."""

@@ -45,7 +45,7 @@ def solve(call: Call) -> ManyResult:
         call = call.on_numpy()
     template = call.states(range(1))[0]
     limits = call.limits.starting_with(template.n_to_start)
-    call.warn_if_few_generations(template.n_to_start, template.n_each)
+    call.warn_if_few_generations(template.n_to_start, template.n_particles + template.n_again)
     for_swarms = with_reserve(limits, len(call.space.lower), template.n_to_start) if call.polish else limits
     journal = None
     if call.store is not None:
@@ -133,19 +133,9 @@ def _run_all(
 
 
 class Group:
-    """Some of the runs of a call, evaluated together, and everything that looks at them.
+    """Some of the runs of a call, with one state for all of them or one for each, and everything that looks at them.
 
-    Parameters
-    ----------
-    call : Call
-    states : list of RunState
-        One for all of these runs, or one for each.
-    numbers : range
-        Which runs these are.
-    earlier : list of Group
-        Those that are done, for the progress bar.
-    bar : ProgressBar
-    evaluate : Evaluator
+    The progress bar also shows ``earlier`` groups, which are done.
     """
 
     def __init__(
