@@ -302,7 +302,9 @@ def describe_run(call: Call, n_particles: int, limits: Limits, expected: int | N
     """
     kept = {name: encode(value) for name, value in limits._asdict().items() if name not in _OF_THE_CALL}
     given: dict[str, Any] = {"x0": call.x0, "init": call.init}
-    problem = {"bounds": _bounds(call.space), "method": encode(call.method), "n_particles": n_particles}
+    space = call.space
+    bounds = np.stack([space.lower, space.upper], axis=1).tolist() if space.is_plain else encode(space.description)
+    problem = {"bounds": bounds, "method": encode(call.method), "n_particles": n_particles}
     if call.engine is None:
         given |= {"f0": call.f0, "reevaluate": float(call.reevaluate)}
         if call.runs is None:
@@ -325,13 +327,6 @@ def _without_resources(engine: Compiled) -> Compiled:
     if isinstance(engine, Numba):
         return replace(engine, threads=None)
     return replace(engine, devices=None) if isinstance(engine, Jax) else engine
-
-
-def _bounds(space: Space) -> Any:
-    """Pairs of ends, or the variables of a space."""
-    if space.is_plain:
-        return np.stack([space.lower, space.upper], axis=1).tolist()
-    return encode(space.description)
 
 
 def _plain(value: Any) -> Any:

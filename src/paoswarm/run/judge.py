@@ -1,4 +1,4 @@
-r"""What the points of a run are compared by: their values, or feasibility first.
+r"""What the points of a run are compared by, their values or feasibility first, and the best of them.
 
 The violations :math:`v_i` of different constraints have different units, so each is measured in units of a scale
 :math:`s_i`, the median of its violations in the first swarm:
@@ -7,6 +7,8 @@ The violations :math:`v_i` of different constraints have different units, so eac
 
 The scales never change after that, or remembered points could not be compared with new ones. The order itself is
 `paoswarm.core.order.feasible_first`.
+
+The best point of a run, its *incumbent*, belongs to the driver, so that a method may forget it without losing it.
 """
 
 from __future__ import annotations

@@ -90,11 +90,12 @@ class ManyResult(Result):
         best = int(order.best(self.fun))
         low, middle, high = self._spread_of_values()
         feasible = self.get("feasible")
+        point = self.space.text(self.x[best]) if "space" in self else f"x = {self.x[best]}"
         lines = [
             self._counts(),
             *([] if feasible is None else [f"{int(np.sum(feasible))} of {len(feasible)} runs found a feasible point"]),
             f"fun: best {self.fun[best]:.6g}, median {middle:.6g}, 10 % to 90 % {low:.6g} to {high:.6g}",
-            f"best run {best}: {self._named_point(best)}",
+            f"best run {best}: {point}",
             *self._endings(),
         ]
         return "\n".join(lines)
@@ -121,9 +122,6 @@ class ManyResult(Result):
         facts["history"] = (("run", "generation"), self.history)
         coords = {"run": np.arange(len(self.fun)), "generation": np.arange(self.history.shape[1])}
         return dataset(self.get("space"), self.x, facts, coords, {})
-
-    def _named_point(self, r: int) -> str:
-        return self.space.text(self.x[r]) if "space" in self else f"x = {self.x[r]}"
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""

@@ -1,4 +1,4 @@
-"""`minimize` and `minimize_many`: from the user's function to a result."""
+"""`minimize` and `minimize_many`: from the user's function to a result; both as a method of SciPy's function."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run looked like, generation by generation."""
+"""What is kept of every generation of a run, and the user's callback, called after it as SciPy does."""
 
 from __future__ import annotations
 

@@ -79,8 +79,9 @@ def polish_each(
 ) -> None:
     """Polish the runs that are over, one after another, in place. What stops one of them stops all.
 
-    ``evaluate`` is an `Evaluator` or a compiled engine, ``why`` says why each swarm has ended, and ``clock`` is the deadline of the swarms. Runs with constraints need their
-    ``states``. A recorded run that its callback stopped can go on, so it is not polished.
+    ``evaluate`` is an `Evaluator` or a compiled engine, ``why`` says why each swarm has ended, and ``clock`` is the
+    deadline of the swarms. Runs with constraints need their ``states``. A recorded run that its callback stopped can go
+    on, so it is not polished.
     """
     deadline = None if clock is None else clock + _ASIDE_TIME * (limits.time_limit or 0.0)
     unfinished = [Status.INTERRUPTED, Status.CRASHED, Status.FAILED, *([Status.CALLBACK] if is_stored else [])]

@@ -1,4 +1,4 @@
-"""Reading what users give: bounds, starting points, values, swarms, each checked before the first evaluation."""
+"""Reading what users give: bounds, variables, methods, points, swarms, constraints, all before the first evaluation."""
 
 from __future__ import annotations
 

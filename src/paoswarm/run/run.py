@@ -277,7 +277,9 @@ class Run(Steered):
             state.take(f, k, active, self._may_fail)
         state.n_recalled += answer.recalled  # they cost nothing
         state.nfev -= answer.recalled
-        return _Outcome(True, answer.end, is_cut, answer.replayed, rule_of(answer.known))
+        return _Outcome(
+            True, answer.end, is_cut, answer.replayed, Rule.NONE if answer.known is None else rule_of(answer.known)
+        )
 
 
 def rule_of(known: KnownPoints | None) -> Rule:

@@ -52,6 +52,8 @@ class RunState:
         How many points of each run have failed in which way.
     stale : int or array
         Generations since the best point last improved.
+    incumbent : Incumbent or None
+        The best point so far, in the swarm's coordinates; None before the first values.
     mover : Mover
         What moves the swarm.
     judge : Judge
@@ -90,7 +92,7 @@ class RunState:
         self.n_failed: Any = np.zeros(self.batch, dtype=np.int64)
         self.failure_kinds: list[Counter[str]] = [Counter() for _ in seeds]
         self.stale: Any = np.zeros(self.batch, dtype=np.int64) if self.batch else 0
-        self._best: Incumbent | None = None
+        self.incumbent: Any = None
         self._pending: Floats | None = None  # what was asked for and is not told yet
         self._proposal: Proposal | None = None
         self._again: Any = None  # numbers of the bests that are measured again
@@ -147,22 +149,24 @@ class RunState:
         if self._is_noisy and swarm.repeats is None:
             swarm = swarm._replace(repeats=swarms.measured_once(swarm.best_value))
         swarm = self.mover.begin(swarms.with_leader(swarm))
-        self.swarm, self._best = swarm, leader_of(swarm)
+        self.swarm, self.incumbent = swarm, leader_of(swarm)
         if earlier is None or "fun" not in earlier:
             return
         found = reported(earlier)
-        if not self.judge.resumes(earlier, self.space, float(self._best.score) if not self.batch else 0.0):
+        if not self.judge.resumes(earlier, self.space, float(self.incumbent.score) if not self.batch else 0.0):
             return
         if not self.space.is_identity:
             found = found._replace(x=self.space.keep(found.x))
         low, high = self.allowed
         is_inside = ((found.x >= low) & (found.x <= high)).all(axis=-1)
         found = found._replace(score=np.where(is_inside, found.score, np.inf))
-        best = better_of(self._best, found._replace(error=found.error if self._best.error is not None else None))
-        if self.mover.keeps_bests and not self.batch and best is not self._best:  # found by polishing
+        best = better_of(
+            self.incumbent, found._replace(error=found.error if self.incumbent.error is not None else None)
+        )
+        if self.mover.keeps_bests and not self.batch and best is not self.incumbent:  # found by polishing
             swarm = swarms.replace_worst(swarm, found.x[None], found.value[None])
-        self._leads = self._leads and best is self._best
-        self.swarm, self._best = swarm, best
+        self._leads = self._leads and best is self.incumbent
+        self.swarm, self.incumbent = swarm, best
 
     def points(self, progress: float = 0.0) -> Floats:
         """The points to evaluate next ``(*batch, m, d)``, in the swarm's coordinates; the same until they are told."""
@@ -193,7 +197,7 @@ class RunState:
         assert self._first is not None
         first = self._first.swarm(f, self.batch, noisy=self._is_noisy, may_fail=may_fail)
         self.swarm = self.mover.begin(self.judge.tolerant(first, self.method))
-        self._best = leader_of(first)
+        self.incumbent = leader_of(first)
 
     def take(
         self, f: Floats, measured: int | None = None, active: NDArray[np.bool_] | None = None, may_fail: bool = False
@@ -213,37 +217,24 @@ class RunState:
         if has_nan(f):
             failed = np.isnan(f[..., :m])
             self.n_failed = self.n_failed + failed.sum(axis=-1) * (1 if active is None else active)
-        if before is not None:
-            self._move_on(before, x, f, None if m == f.shape[-1] else np.arange(f.shape[-1]) < m, active)
-
-    def _move_on(
-        self,
-        before: Swarm,
-        x: Floats,
-        f: Floats,
-        evaluated: NDArray[np.bool_] | None,
-        active: NDArray[np.bool_] | None,
-    ) -> None:
-        """The next swarm and the best point, from the values of a proposal and of the bests measured again.
-
-        ``evaluated`` (m,) tells which points were evaluated; None if all were. The values of the others are NaN.
-        """
-        assert self._proposal is not None
-        assert self._best is not None
-        new = self._proposal.position.shape[-2]
-        swarm, old = before, self._best
+        if before is None:
+            return
+        evaluated = None if m == f.shape[-1] else np.arange(f.shape[-1]) < m
+        proposal = self._proposal
+        assert proposal is not None
+        new = proposal.position.shape[-2]
+        swarm, old = before, self.incumbent
         if f.shape[-1] > new:  # first what is remembered, so that the new points meet the better estimate
             now = np.take_along_axis(before.best_position, self._again[..., None], axis=-2)
             same = (now == x[..., new:, :]).all(axis=-1)  # one that was replaced meanwhile (`inject`) was not measured
             swarm = self.judge.remeasured(before, self._again, np.where(same, f[..., new:], np.nan))
             if not self._leads:  # the next swarm may have forgotten it
-                self._best = with_measurements(old, swarm)
+                self.incumbent = with_measurements(old, swarm)
             x, f = x[..., :new, :], f[..., :new]
         if evaluated is not None:
             evaluated = None if evaluated[:new].all() else np.broadcast_to(evaluated[:new], (*self.batch, new))
         if before.repeats is None and not self.mover.keeps_bests:  # before a user's code sees the values
             self.improve(x, f)
-        proposal = self._proposal
         if self.judge.is_tolerant:
             proposal = proposal._replace(objective=self.judge.objective(self.snapped(x)))
         after = self.mover.tell(swarm, proposal, f, evaluated)
@@ -261,17 +252,16 @@ class RunState:
     def improve(self, x: Floats, f: Floats) -> None:
         """The best point after these were evaluated."""
         assert self.swarm is not None
-        assert self._best is not None
         if self.swarm.repeats is not None:
-            self._best = leader_of(self.swarm) if self._leads else with_measurements(self._best, self.swarm)
+            self.incumbent = leader_of(self.swarm) if self._leads else with_measurements(self.incumbent, self.swarm)
         elif not self.mover.keeps_bests or self.judge.is_tolerant:  # a tolerant swarm may prefer another
-            self._best = better_of(self._best, best_of(self.swarm.snapped(x), f))
+            self.incumbent = better_of(self.incumbent, best_of(self.swarm.snapped(x), f))
         else:  # the swarm's leader is the best of all
-            is_better = order.is_better(self.swarm.global_value, self._best.value)
+            is_better = order.is_better(self.swarm.global_value, self.incumbent.value)
             if self.batch:
-                self._best = better_of(self._best, leader_of(self.swarm)) if is_better.any() else self._best
+                self.incumbent = better_of(self.incumbent, leader_of(self.swarm)) if is_better.any() else self.incumbent
             elif is_better:
-                self._best = leader_of(self.swarm)
+                self.incumbent = leader_of(self.swarm)
 
     def count_stale(self, old: Incumbent, generations: int = 1) -> None:
         """Count the generations without improvement: with noise, without another best point."""
@@ -288,7 +278,7 @@ class RunState:
         values = np.full(points.shape[:-1], np.inf)
         points[runs], values[runs] = x, f
         assert self.swarm is not None
-        self._best = better_of(self.incumbent, best_of(self.swarm.snapped(points), values))
+        self.incumbent = better_of(self.incumbent, best_of(self.swarm.snapped(points), values))
         self.n_failed = self.n_failed + np.isnan(values).sum(axis=-1)
         self.n_recalled += recalled
         if not self.batch:  # otherwise the other runs go on
@@ -311,15 +301,10 @@ class RunState:
     @property
     def best(self) -> Incumbent:
         """The best point so far, of each run; of a choice the index of the entry."""
-        best = self.incumbent
-        return best if self.space.is_identity else best._replace(x=self.space.rows(best.x))
-
-    @property
-    def incumbent(self) -> Incumbent:
-        """The same in the swarm's coordinates."""
-        if self._best is None:
+        best: Incumbent | None = self.incumbent
+        if best is None:
             raise RuntimeError("no best point yet: call ask, evaluate the points, then call tell")
-        return self._best
+        return best if self.space.is_identity else best._replace(x=self.space.rows(best.x))
 
     @property
     def shown_value(self) -> Any:
