@@ -169,7 +169,7 @@ def read_call(
     if not callable(fun):
         raise TypeError(f"fun must be callable, got {fun!r}")
     runs = None if runs is _ALONE else whole_number("runs", runs, 1, _MOST_RUNS)
-    compiled = read_engine(engine, fun)
+    compiled = None if isinstance(engine, str) and engine == "numpy" else read_engine(engine, fun)
     space = read_space(bounds)
     objective = with_arguments(fun, args)
     if vectorized and not space.takes_rows:

@@ -261,6 +261,8 @@ def trial_constraints(given: Any, space: Space, vectorized: bool = False) -> Con
     """The constraints that a user gives, checked before the first evaluation; None if there are none."""
     if isinstance(given, ConstraintSet):
         return given
+    if space.is_plain and (given is None or (isinstance(given, list | tuple) and not given)):
+        return None
     shares = np.random.default_rng(0).uniform(size=(_TRIALS, len(space.lower)))
     shares[0] = 0.5
     rows = space.rows(space.lower + shares * (space.upper - space.lower))

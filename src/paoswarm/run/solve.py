@@ -191,14 +191,9 @@ class Group:
             queue = Queue(self._evaluate, known)
             may_fail = len(self.states) > 1  # one run may fail as long as others do not
             is_numbered = is_stored and call.runs is not None
+            numberings = [one if is_numbered else None for one in self._numberings]
             self._runs = [
-                Run(
-                    state,
-                    limits,
-                    self._observer(i),
-                    may_fail=may_fail,
-                    numbering=self._numberings[i] if is_numbered else None,
-                )
+                Run(state, limits, self._observer(i), may_fail=may_fail, numbering=numberings[i])
                 for i, state in enumerate(self.states)
             ]
         drive(self._runs, queue, self._after_round)
