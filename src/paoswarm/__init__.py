@@ -31,9 +31,8 @@ if TYPE_CHECKING:
     from paoswarm.methods.pao import PAO
     from paoswarm.methods.searches import Portfolio, Restarts
     from paoswarm.resume_run import resume
-    from paoswarm.run.minimize import minimize, minimize_many
+    from paoswarm.run.minimize import minimize, minimize_many, scipy_method
     from paoswarm.run.optimizer import Optimizer
-    from paoswarm.run.scipy_method import scipy_method
     from paoswarm.sampling.sample import sample
     from paoswarm.space.space_file import read_space
     from paoswarm.space.variables import Choice, Integer, Periodic, Real
@@ -132,7 +131,7 @@ _ON_FIRST_USE = {
     "resume": "paoswarm.resume_run:resume",
     "sample": "paoswarm.sampling.sample:sample",
     "schedules": "paoswarm.methods.schedules",
-    "scipy_method": "paoswarm.run.scipy_method:scipy_method",
+    "scipy_method": "paoswarm.run.minimize:scipy_method",
     "sklearn": "paoswarm.sklearn",
     "study": "paoswarm.study",
     "uncertainty": "paoswarm.fitting.uncertainty:uncertainty",

@@ -23,8 +23,7 @@ from paoswarm.methods.behaviour import free_response
 from paoswarm.methods.pao import PAO
 from paoswarm.methods.schedules import Adaptive
 from paoswarm.run.many_result import ManyResult
-from paoswarm.run.result import Result
-from paoswarm.run.search_table import SearchTable
+from paoswarm.run.result import Result, SearchTable
 from paoswarm.sampling.views import corner
 
 __all__ = ["convergence", "corner", "element", "searches", "swarm"]

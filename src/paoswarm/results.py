@@ -6,10 +6,9 @@ from paoswarm.fitting.fit_profile import FitProfile, ProfileCurve
 from paoswarm.fitting.fit_result import Fit
 from paoswarm.fitting.fit_uncertainty import FitUncertainty
 from paoswarm.methods.agreement import Agreement, Search
-from paoswarm.run.history import History
 from paoswarm.run.many_result import ManyResult
-from paoswarm.run.result import Result
-from paoswarm.run.search_table import SearchTable
+from paoswarm.run.observers import History
+from paoswarm.run.result import Result, SearchTable
 from paoswarm.run.stopping import Status
 from paoswarm.sampling.posterior import Posterior, Remark, WeightedDraws
 from paoswarm.store.watch import Progress

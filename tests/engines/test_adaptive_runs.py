@@ -288,3 +288,14 @@ def test_evaluations_to_the_target_have_the_same_law_as_with_numpy(fun, target):
     assert stats.ks_2samp(ours.nfev, theirs.nfev).pvalue > 1e-3
     larger = many(fun, runs=150, target=target, rng=11, n_particles=18)  # a control
     assert stats.ks_2samp(larger.nfev, theirs.nfev).pvalue < 1e-3
+
+
+def test_tol_is_the_accuracy_of_searches():
+    counts = []
+    for tol in (1e-12, 1e-8, 1e-4, 1e-2):
+        found = many(tol=tol, maxfev=20_000)
+        counts.append(found.nfev.mean())
+        assert found.success.all()
+        assert (found.fun < max(tol, 1e-10) * 1e3).all()
+    assert counts == sorted(counts, reverse=True)
+    assert counts[-1] < 0.6 * counts[0]

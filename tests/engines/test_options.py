@@ -8,7 +8,7 @@ from jax_alone import need_jax
 
 import paoswarm as ps
 from paoswarm.engines.engines import of_coordinates
-from paoswarm.run.read_space import read_space
+from paoswarm.run.read_input import read_space
 
 numba = pytest.importorskip("numba", reason="numba is not installed")
 TIMES = np.linspace(0.0, 1.0, 12)

@@ -21,7 +21,7 @@ import paoswarm as ps
 from paoswarm.cli.commands import main
 from paoswarm.engines import counter
 from paoswarm.engines.program import State, read_program
-from paoswarm.run import stored_states
+from paoswarm.run import compiled_swarms
 from paoswarm.store import states
 
 BOX = [(-2.0, 3.0)] * 2
@@ -43,8 +43,8 @@ def often(jitted, monkeypatch):
     """States are recorded after every call of the engine, and calls are short."""
     from paoswarm.engines import numba_engine
 
-    monkeypatch.setattr(stored_states, "_SECONDS", 0.0)
-    monkeypatch.setattr(stored_states, "_SHARE", np.inf)
+    monkeypatch.setattr(compiled_swarms, "_SECONDS", 0.0)
+    monkeypatch.setattr(compiled_swarms, "_SHARE", np.inf)
     monkeypatch.setattr(numba_engine.NumbaEngine, "longest", 5)
 
 

@@ -10,7 +10,7 @@ from scipy.optimize import minimize_scalar
 
 import paoswarm as ps
 from paoswarm.fitting.comparison import Beliefs, Prior
-from paoswarm.run.read_space import read_space
+from paoswarm.run.read_input import read_space
 
 LAWS = {
     "normal": (stats.norm(1.0, 0.3), 1.0),

@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import paoswarm as ps
 from paoswarm.fitting.cube import Cube
-from paoswarm.run.read_space import read_space
+from paoswarm.run.read_input import read_space
 
 T = np.linspace(0, 4, 20)
 MIXED = {

@@ -17,9 +17,9 @@ import paoswarm as ps
 from paoswarm.evaluate.child import Answered
 from paoswarm.evaluate.engines import WorkerPool
 from paoswarm.evaluate.queue import Answer
+from paoswarm.run.asynchronous import Particles
 from paoswarm.run.optimizer import Optimizer
-from paoswarm.run.particles import Particles
-from paoswarm.run.read_space import read_space
+from paoswarm.run.read_input import read_space
 from paoswarm.run.run_state import RunState
 from paoswarm.store.log import StoreError
 

@@ -7,7 +7,7 @@ from numpy.testing import assert_array_equal
 from objectives import Recording, noisy, rosenbrock, sphere, squared_distance
 
 import paoswarm as ps
-from paoswarm.run.look_around import cost
+from paoswarm.run.beside import cost
 from paoswarm.run.stopping import Rule, patience
 from paoswarm.run.stopping import judge_convergence as judge
 

@@ -5,7 +5,7 @@ import pytest
 from objectives import rosenbrock, sphere
 
 import paoswarm as ps
-from paoswarm.run.valley import is_in_a_valley
+from paoswarm.run.hints import is_in_a_valley
 
 BOX = [(-2, 2), (-1, 3)]
 COVARIANCE = ps.PAO(noise_scale=ps.noise.covariance)

@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from paoswarm.core import swarm as swarms
 from paoswarm.core.swarm import Proposal
-from paoswarm.run.incumbent import Incumbent, best_of, better_of, leader_of, with_measurements
+from paoswarm.run.judge import Incumbent, best_of, better_of, leader_of, with_measurements
 
 LOW, HIGH = np.full(2, -9.0), np.full(2, 9.0)
 

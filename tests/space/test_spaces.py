@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import paoswarm as ps
-from paoswarm.run.read_space import read_space
+from paoswarm.run.read_input import read_space
 from paoswarm.sampling.read_prior import as_given, read_prior
 
 SPACE = {

@@ -70,6 +70,7 @@ class AdaptiveLimits(NamedTuple):
     target: float
     may_agree: bool  # whether it ends when its searches agree
     is_single: bool  # one search that is not started again
+    tol: float = 0.0  # the accuracy at which searches end
 
 
 class Room(NamedTuple):
@@ -127,7 +128,7 @@ def _kept_for(sources: int) -> Any:
                 else:
                     tell(lanes, k, points, values, room)
                     if not limits.is_single:
-                        judge(run, k, low, width)
+                        judge(run, k, low, width, limits.tol)
             _see_whether_it_ends(run, k, width, limits)
 
     return advance
@@ -430,4 +431,5 @@ def limits_of(
         target=-math.inf if target is None else float(target),
         may_agree=tol > 0,
         is_single=plan.is_single,
+        tol=tol,
     )

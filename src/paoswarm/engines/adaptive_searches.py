@@ -13,7 +13,7 @@ import math
 import numpy as np
 
 from paoswarm.core.order import FIRST_INFEASIBLE
-from paoswarm.engines.adaptive_kernels import agreement, inner, law, once, ranked
+from paoswarm.engines.adaptive_kernels import agreement, inner, law, once, progress, ranked
 from paoswarm.engines.adaptive_state import (
     BEST,
     BEST_VALUE,
@@ -30,7 +30,7 @@ from paoswarm.engines.adaptive_state import (
 )
 from paoswarm.engines.adaptive_swarms import end_of_dense, is_element_over, law_of, leader_of, reach
 from paoswarm.engines.search_plan import SHRINKING, SMALL
-from paoswarm.methods import adaptive_pao, sharing
+from paoswarm.methods import adaptive_pao, moves, sharing
 from paoswarm.methods.dense_learning import GREW
 from paoswarm.methods.element_pao import ElementPAO
 
@@ -41,15 +41,17 @@ def agree(facts, searches, ends, width):
     counts, m = (0, 0, 0, 0, 0, 0), 0
     x, values, first_values = ends.copy(), np.empty(len(searches)), np.empty(len(searches))
     is_hopeless = np.empty(len(searches), dtype=np.bool_)
+    accuracy, reached = np.empty(len(searches)), np.empty(len(searches))
     for i in range(len(searches)):
         one = searches[i]
         if one.ending != CUT_SHORT and one.value < FIRST_INFEASIBLE:
             values[m], first_values[m], is_hopeless[m] = one.value, one.first_value, one.ending == HOPELESS
+            accuracy[m], reached[m] = one.accuracy, one.reach
             copy(ends[i], x[m])
             m += 1
     if m:
-        place = agreement.places(x[:m], values[:m], width, np.zeros(len(width), dtype=np.bool_))
-        counts = agreement.counted(place, values[:m], first_values[:m], is_hopeless[:m])
+        place = agreement.places(x[:m], values[:m], width, np.zeros(len(width), dtype=np.bool_), reached[:m])
+        counts = agreement.counted(place, values[:m], first_values[:m], is_hopeless[:m], accuracy[:m])
     facts.n_searches, facts.n_here, facts.n_places, facts.n_once, facts.n_equal, facts.n_worse = counts
 
 
@@ -80,10 +82,11 @@ def is_undercut(run, width):
         if one.ending != CUT_SHORT and (best < 0 or one.value < run.searches[best].value):
             best = i
     end = run.searches[best]
-    is_better = agreement.is_undercut(end.value, end.first_value, facts.value)
+    is_better = agreement.is_undercut(end.value - end.accuracy, end.first_value, facts.value)
     return is_better and not _is_same_place(run.x, run.ends[best], width)
 
 
+_TOL, _ACCURATE_FOR = moves.TOL, sharing.ACCURATE_FOR
 _LARGE, _NARROWEST = adaptive_pao.LARGE, adaptive_pao.NARROWEST
 _HOPELESS, _HOPELESS_FOR, _CONTRACTED = sharing.HOPELESS_RATIO, sharing.HOPELESS_FOR, sharing.CONTRACTED
 _HORIZON = ElementPAO.horizon
@@ -156,7 +159,7 @@ def follow(run, k, d, uniform, n_first):
         n = series.smallest * 2**finished
     if facts.n_begun == 0:
         n = n_first
-    own.used, own.hopeless, own.drawn_generations = 0, 0, 0
+    own.used, own.hopeless, own.accurate, own.drawn_generations = 0, 0, 0, 0
     own.began = _spent(run)
     return n
 
@@ -182,14 +185,14 @@ def charge(run, k, points, values):
         own.value = lowest
         copy(points[best], found)
     if is_first:
-        own.first_value = lowest
+        own.first_value, own.typical = lowest, progress.typical(values)
     own.used += len(values)
     run.tallies[k].spent += len(values)
 
 
 @once
-def judge(run, k, low, width):
-    """End the search of lane ``k`` if it is over."""
+def judge(run, k, low, width, tol):
+    """End the search of lane ``k`` if it is over, or as accurate as ``tol`` says."""
     lanes, own, facts = run.lanes, run.lanes.own[k], run.facts[0]
     best_known = np.inf
     for s in range(facts.n_ended):
@@ -198,9 +201,13 @@ def judge(run, k, low, width):
     is_behind = lowest - _HOPELESS * apart > best_known  # (A9)
     own.hopeless = own.hopeless + 1 if is_behind else 0
     stands = end_of_dense(lanes, k) if own.is_dense else is_element_over(lanes, k, width)
+    accuracy = tol * (own.typical - own.value) if tol > _TOL else 0.0
+    own.accurate = own.accurate + 1 if accuracy > 0 and max(apart, lowest - own.value) <= accuracy else 0
     ending = GOES_ON
     if stands:
         ending = CUT_SHORT if stands == GREW else CONVERGED
+    elif own.accurate >= _ACCURATE_FOR:
+        ending = CONVERGED
     elif _is_known(run, k, low, width):
         ending = KNOWN
     elif own.hopeless >= _HOPELESS_FOR:
@@ -208,7 +215,7 @@ def judge(run, k, low, width):
     elif own.used >= own.most:
         ending = CUT_SHORT
     if ending:
-        _end(run, k, ending, best_known, width)
+        _end(run, k, ending, best_known, width, accuracy)
 
 
 @once
@@ -223,6 +230,11 @@ def _outlook(lanes, k):
     return lowest, highest - lowest if math.isfinite(lowest) else np.inf
 
 
+@inner
+def _reach(lanes, k, width):
+    return law.longest(law_of(lanes, k)) if lanes.own[k].is_dense else reach(lanes, k, width)
+
+
 @once
 def _is_known(run, k, low, width):
     """Whether a search has contracted around the end of the best finished one, and found nothing better."""
@@ -233,7 +245,7 @@ def _is_known(run, k, low, width):
     for s in range(facts.n_ended):
         if run.searches[s].value < run.searches[best].value:
             best = s
-    if (law.longest(law_of(lanes, k)) if own.is_dense else reach(lanes, k, width)) >= _CONTRACTED:
+    if _reach(lanes, k, width) >= _CONTRACTED:
         return False
     if own.value < run.searches[best].value:
         return False
@@ -246,12 +258,13 @@ def _is_known(run, k, low, width):
 
 
 @once
-def _end(run, k, ending, best_known, width):
+def _end(run, k, ending, best_known, width, accuracy):
     """Write down a search that has ended, and see how all of them agree."""
     own, facts = run.lanes.own[k], run.facts[0]
     one = run.searches[facts.n_ended]
     one.series, one.n_particles, one.evaluations, one.ending = k, own.n_first, own.used, ending
     one.began, one.ended, one.value, one.first_value = own.began, _spent(run), own.value, own.first_value
+    one.accuracy, one.reach = max(accuracy, 0.0), _reach(run.lanes, k, width) if accuracy > 0 else 0.0
     copy(run.lanes.vectors[k, FOUND], run.ends[facts.n_ended])
     facts.n_ended += 1
     # A search that was over at a known end would have reached its value.

@@ -51,8 +51,8 @@ def _record(whole: str, real: str) -> Any:
 LANE = _record(
     "is_used search series is_dense has_model n n_first used began hopeless drawn_generations "
     "law_generation is_singular trust_wait trust_period generations n_bests n_ranges n_known first_known "
-    "is_fitted fit_generation is_full is_open is_predicted n_asked period evaluations stalled n_replaced",
-    "most spread first_value value scale agreeing pairs apart negligible lowest unit radius horizon noise",
+    "is_fitted fit_generation is_full is_open is_predicted n_asked period evaluations stalled n_replaced accurate",
+    "most spread first_value typical value scale agreeing pairs apart negligible lowest unit radius horizon noise",
 )
 RUN = _record(
     "status rule wanted nit nfev n_failed n_begun n_ended n_history "
@@ -60,7 +60,7 @@ RUN = _record(
     "value",
 )
 TALLY = _record("spent has_reached", "reached")
-SEARCH = _record("series n_particles evaluations ending began ended", "value first_value")
+SEARCH = _record("series n_particles evaluations ending began ended", "value first_value accuracy reach")
 
 
 class Lanes(NamedTuple):
@@ -238,6 +238,8 @@ def _searches(run: AdaptiveRun, plan: SearchPlan) -> tuple[Search, ...]:
             kind=plan.kind(one["series"]),
             began=one["began"],
             ended=one["ended"],
+            accuracy=one["accuracy"],
+            reach=one["reach"],
         )
         for i, one in enumerate(ended)
     )
@@ -264,6 +266,8 @@ def _lane(run: AdaptiveRun, k: int, plan: SearchPlan, lower: Floats, upper: Floa
         value=float(own["value"]),
         x=run.lanes.vectors[k, FOUND].copy(),
         hopeless=int(own["hopeless"]),
+        typical=float(own["typical"]),
+        accurate=int(own["accurate"]),
     )
 
 

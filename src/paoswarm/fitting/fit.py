@@ -27,12 +27,10 @@ from paoswarm.fitting.solution import Solution
 from paoswarm.least_squares.descent import Precision
 from paoswarm.least_squares.descents import Warm
 from paoswarm.methods.agreement import Search
-from paoswarm.run.callback import read_callback
-from paoswarm.run.drive import drive
-from paoswarm.run.history import History
 from paoswarm.run.many_result import Found, make_result
+from paoswarm.run.observers import History, read_callback
 from paoswarm.run.result import Result
-from paoswarm.run.run import Ends
+from paoswarm.run.run import Ends, drive
 from paoswarm.run.stopping import Limits, Status
 from paoswarm.space.evaluations import Evaluations
 from paoswarm.store.journal import Journal

@@ -19,9 +19,8 @@ from paoswarm.fitting.comparison import Beliefs, Comparison, Curve, Simulation
 from paoswarm.fitting.cube import Cube
 from paoswarm.least_squares.loss import Scaled
 from paoswarm.least_squares.trust_region import Region
-from paoswarm.run.callback import Notify, read_callback
-from paoswarm.run.read_problem import trial_constraints
-from paoswarm.run.read_space import read_space
+from paoswarm.run.observers import Notify, read_callback
+from paoswarm.run.read_input import read_space, trial_constraints
 from paoswarm.run.stopping import Limits
 from paoswarm.space.space import Space
 from paoswarm.store.encoding import encode

@@ -21,7 +21,7 @@ from paoswarm.fitting.fit_uncertainty import aligned, reach_of
 from paoswarm.fitting.profile_walk import AT_BOUND, CROSSED, FAILED, GOING, Knot, Walk, crossing, others_on_wall
 from paoswarm.fitting.solution import Solution
 from paoswarm.fitting.views import plot_profiles
-from paoswarm.run.drive import drive
+from paoswarm.run.run import drive
 from paoswarm.run.stopping import Limits, Status
 
 if TYPE_CHECKING:

@@ -21,8 +21,7 @@ from paoswarm.fitting.solution import Solution
 from paoswarm.fitting.views import plot_fit, plot_searches
 from paoswarm.least_squares.pool import Pool
 from paoswarm.methods.agreement import Agreement
-from paoswarm.run.result import Result
-from paoswarm.run.search_table import SearchTable
+from paoswarm.run.result import Result, SearchTable
 
 if TYPE_CHECKING:
     from paoswarm.fitting.fit_call import FitCall

@@ -21,8 +21,7 @@ from paoswarm.fitting.derivatives import FitFunction, Meaning, known_directions,
 from paoswarm.fitting.describe import Start, describe
 from paoswarm.fitting.fit_uncertainty import FitUncertainty
 from paoswarm.fitting.minimum import find_minimum
-from paoswarm.run.read_input import Box, read_bounds
-from paoswarm.run.read_space import read_space
+from paoswarm.run.read_input import Box, read_bounds, read_space
 from paoswarm.space.lmfit_parameters import are_parameters
 from paoswarm.space.names import check_name
 from paoswarm.space.space import Fixed, Space

@@ -15,6 +15,9 @@ determine. Places are several times safer evidence than values, so it takes twic
 points were as good as its end has been on a plateau and does not count for it. Searches that were given up as hopeless
 have not arrived anywhere: they are no places.
 
+If searches end at an accuracy of their values that the user has chosen (`paoswarm.methods.sharing`), values are equal
+within this accuracy, and places within ten times the reach of the clouds.
+
 If no search has found a feasible point, the same is asked of their violations. That no point is feasible cannot be
 checked, so it takes twice as many searches that have ended at the least violation as (A12) says.
 
@@ -41,6 +44,7 @@ from paoswarm.core.order import is_feasible, ranked
 from paoswarm.core.walls import Axes
 from paoswarm.methods.dense_learning import median
 
+_REACHES = 10.0  # of clouds, within which ends at an accuracy are at one place
 _SAME_PLACE = 1e-3  # root mean square distance in widths of the bounds
 _SAME_VALUE = 1e-6  # relative to the larger of the best value and its distance from the median
 _ROUNDING = 1e-12  # relative to what searches have gained: the minimum may be zero
@@ -74,6 +78,9 @@ class Search(NamedTuple):
         What sort of search it was, for people.
     began, ended : int
         Evaluations of the run before its first point and after its last one. Searches overlap: they take turns.
+    accuracy, reach : float
+        If it ended at an accuracy that the user has chosen: that of its value, and how far its cloud reached, in widths
+        of the bounds. Else zero.
     """
 
     series: int
@@ -86,6 +93,8 @@ class Search(NamedTuple):
     kind: str = ""
     began: int = 0
     ended: int = 0
+    accuracy: float = 0.0
+    reach: float = 0.0
 
 
 class Agreement(NamedTuple):
@@ -178,10 +187,10 @@ def agreement(searches: Sequence[Search], lower: Floats, upper: Floats, axes: Ax
     ended = ended or _ended(searches, False)
     if not ended:
         return Agreement()
-    values, first_values = np.array([(one.value, one.first_value) for one in ended]).T
+    values, first_values, accuracy = np.array([(one.value, one.first_value, one.accuracy) for one in ended]).T
     place = _places(ended, lower, upper, axes)
     with np.errstate(over="ignore", invalid="ignore"):
-        counts = counted(place, values, first_values, np.array([one.ending == HOPELESS for one in ended]))
+        counts = counted(place, values, first_values, np.array([one.ending == HOPELESS for one in ended]), accuracy)
     return Agreement(*counts)._replace(is_feasible=has_feasible)
 
 
@@ -201,8 +210,8 @@ def _ended(searches: Sequence[Search], feasible: bool) -> list[Search]:
 
 
 def _places(ended: Sequence[Search], lower: Floats, upper: Floats, axes: Axes | None) -> Any:
-    ends, values = np.array([one.x for one in ended]), np.array([one.value for one in ended])
-    return places(ends, values, upper - lower, _is_round(axes, len(lower)))
+    values, reach = np.array([(one.value, one.reach) for one in ended]).T
+    return places(np.array([one.x for one in ended]), values, upper - lower, _is_round(axes, len(lower)), reach)
 
 
 def _is_round(axes: Axes | None, d: int) -> Any:
@@ -211,13 +220,13 @@ def _is_round(axes: Axes | None, d: int) -> Any:
 
 def same_place(apart: Floats, is_round: Any) -> bool:
     """Whether ends that are so far ``apart``, in widths of the bounds, are the same place."""
-    return bool(_are_near(apart.reshape(1, -1), is_round)[0])
+    return bool(_are_near(apart.reshape(1, -1), is_round, _SAME_PLACE)[0])
 
 
-def _are_near(apart: Floats, is_round: Any) -> Any:
+def _are_near(apart: Floats, is_round: Any, near: float) -> Any:
     """The same for each row of ``apart``."""
     apart = np.where(is_round, apart - np.rint(apart), apart)  # the short way round
-    return np.sqrt(np.sum(apart * apart, axis=1) / apart.shape[1]) < _SAME_PLACE
+    return np.sqrt(np.sum(apart * apart, axis=1) / apart.shape[1]) < near
 
 
 def is_undercut(end: float, first: float, value: float) -> bool:
@@ -226,11 +235,12 @@ def is_undercut(end: float, first: float, value: float) -> bool:
     return end - value > max(_SAME_VALUE * max(abs(end), abs(value)), _ROUNDING * gained)
 
 
-def places(ends: Floats, values: Floats, width: Floats, is_round: Any) -> Any:
+def places(ends: Floats, values: Floats, width: Floats, is_round: Any, reach: Floats) -> Any:
     """For each search the number of the place at which it has ended; places are numbered by their best values."""
+    near = max(_SAME_PLACE, _REACHES * median(reach))
     found, firsts, count = np.zeros(len(values), dtype=np.int64), np.zeros_like(ends), 0
     for one in ranked(values):
-        is_here = _are_near((firsts[:count] - ends[one]) / width, is_round)
+        is_here = _are_near((firsts[:count] - ends[one]) / width, is_round, near)
         found[one] = np.argmax(is_here) if is_here.any() else count
         if found[one] == count:
             firsts[count] = ends[one]
@@ -238,7 +248,9 @@ def places(ends: Floats, values: Floats, width: Floats, is_round: Any) -> Any:
     return found
 
 
-def counted(place: Any, values: Floats, first_values: Floats, is_hopeless: Any) -> tuple[int, int, int, int, int, int]:
+def counted(
+    place: Any, values: Floats, first_values: Floats, is_hopeless: Any, accuracy: Floats
+) -> tuple[int, int, int, int, int, int]:
     """The fields of `Agreement` for searches at these places."""
     n = place.max() + 1
     lowest, sizes, is_reached = np.full(n, np.inf), np.zeros(n), np.zeros(n)
@@ -249,6 +261,7 @@ def counted(place: Any, values: Floats, first_values: Floats, is_hopeless: Any) 
     gained = median(np.where(np.isfinite(first_values), first_values - values, 0.0))  # the largest may be near overflow
     # Differences up to this one are none.
     same = max(_SAME_VALUE * max(abs(lowest[0]), median(lowest) - lowest[0]), _ROUNDING * max(gained, 0.0))
+    same = max(same, median(accuracy))
     is_equal = lowest - lowest[0] <= same
     n_equal = int((is_equal[place] & (values < first_values)).sum())
     n_places, n_worse = int((is_reached > 0).sum()), int(((is_reached > 0) & ~is_equal).sum())

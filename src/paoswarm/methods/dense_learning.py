@@ -195,6 +195,12 @@ def first_progress(values: Floats) -> DenseProgress:
     return DenseProgress(nothing, nothing, nothing, np.inf, 1e-16 * first if math.isfinite(first) else 0.0, 0)
 
 
+def typical(values: Floats) -> float:
+    """The median of the feasible ones of the first values; NaN if there are none."""
+    feasible = values[is_feasible(values)]
+    return median(feasible) if len(feasible) else np.nan
+
+
 def median(values: Floats) -> float:
     """The median of numbers, none of which is NaN."""
     ordered, middle = np.sort(values), len(values) // 2

@@ -92,7 +92,7 @@ class Method(ABC):
     takes_batches: Any = False
     moves_singly: ClassVar[bool] = False
     applies_walls: ClassVar[bool] = False
-    applies_tolerance: ClassVar[bool] = False  # for violated constraints; otherwise this is done for it
+    applies_tolerance: ClassVar[bool] = False  # of constraints, and its ``tell`` is told the accuracy ``tol`` as well
     step_law: Any = None
 
     def __init_subclass__(cls, **others: Any) -> None:

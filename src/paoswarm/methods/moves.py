@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -29,6 +29,9 @@ from paoswarm.core.attractors import RandomSource
 from paoswarm.core.swarm import Proposal, Swarm, read_only
 from paoswarm.methods.method import Method
 
+# Spread of a swarm, in widths of the bounds, at which a method without a rule of its own has converged. As an accuracy
+# it is what searches reach anyway, as far as rounding lets them.
+TOL = 1e-12
 _SMALL = 4096  # elements of a swarm
 _MAKE_IT = "make the swarm with state.renewed, joined_by or reduced_to"
 _WITHIN = 0.2  # share of the first swarm that is within the first tolerance
@@ -83,10 +86,12 @@ def ask(method: Method, state: Swarm, draw: RandomSource, progress: float) -> Pr
     return proposal
 
 
-def tell(method: Method, state: Swarm, proposal: Proposal, value: Array, evaluated: Array | None = None) -> Swarm:
-    """The swarm after the objective was measured at a proposal."""
+def tell(
+    method: Method, state: Swarm, proposal: Proposal, value: Array, evaluated: Array | None = None, tol: float = TOL
+) -> Swarm:
+    """The swarm after the objective was measured at a proposal; ``tol`` is the accuracy that the user wants."""
     if method.applies_tolerance:
-        after = method.tell(state, proposal, value, evaluated)
+        after = cast(Any, method).tell(state, proposal, value, evaluated, tol)
     else:
         after = _tolerant_tell(method, state, proposal, value, evaluated)
     return after if keeps_bests(method) else _checked_swarm(after, method, "tell", state)

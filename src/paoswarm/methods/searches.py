@@ -23,6 +23,7 @@ from paoswarm.core.swarm import Proposal, Swarm
 from paoswarm.methods import moves
 from paoswarm.methods.agreement import CUT_SHORT, Search
 from paoswarm.methods.method import Method, Report, check_method, check_parallel, for_workers, in_rounds
+from paoswarm.methods.moves import TOL
 from paoswarm.methods.sharing import NOBODY, Part, Sharing, Start, Tally, laid_open, shown
 
 
@@ -123,8 +124,10 @@ class Searches(Method):
         number = max([sharing.n_begun, *(part.search + 1 for part in out)])
         return Part(number, series, Proposal(x, np.zeros_like(x)), start)
 
-    def tell(self, state: Swarm, proposal: Proposal, value: Array, evaluated: Array | None = None) -> Swarm:
-        """Tell each search its values.
+    def tell(
+        self, state: Swarm, proposal: Proposal, value: Array, evaluated: Array | None = None, tol: float = TOL
+    ) -> Swarm:
+        """Tell each search its values, which end it at an accuracy ``tol``.
 
         If the budget has ended inside this generation, searches without all of theirs are not told: they could not go
         on, and the driver keeps the best point.
@@ -136,7 +139,7 @@ class Searches(Method):
                 objective = None if proposal.objective is None else proposal.objective[begin:end]
                 own = Part(part.search, part.series, part.proposal._replace(objective=objective), part.start)
                 if part.start is None:
-                    sharing, latest = sharing.moved(own, value[begin:end])
+                    sharing, latest = sharing.moved(own, value[begin:end], tol)
                 else:
                     sharing, latest = sharing.begun(own, state.renewed(own.proposal.position, value[begin:end]))
             begin = end

@@ -2,6 +2,8 @@
 
 - A search ends when its method has converged, when it has used what its series allows, when it has contracted around
   the end of a finished search, or when it is hopeless: it contracts around a value that is worse.
+- With an accuracy ``tol`` it ends as soon as the values of its swarm have differed from the best one by less than
+  ``tol`` times the fall since its first swarm, from the median of that, for three generations.
 - Until a search has ended, only the first series has searches. No search is interrupted while all that have ended are
   at one place. After that, the series that has used least of its share moves next. Shares are halved from rank to rank.
   Series rank by the value that their latest search has reached. One without a finished search ranks first; if all
@@ -31,12 +33,14 @@ from paoswarm.methods.agreement import (
     is_same_place,
     is_undercut,
 )
+from paoswarm.methods.dense_learning import typical
 from paoswarm.methods.method import Method, Standing
+from paoswarm.methods.moves import TOL
 
 HOPELESS_RATIO = 100.0  # a swarm whose values differ by less than a hundredth of what it is behind will not catch up
 HOPELESS_FOR = 10  # generations
 CONTRACTED = 1e-4  # widths of the bounds: a swarm that reaches no farther does not leave the place where it is
-_TOL = 1e-12  # spread of a swarm, in widths of the bounds, at which a method without a rule of its own has converged
+ACCURATE_FOR = 3  # generations
 NOBODY = -1
 
 
@@ -75,6 +79,8 @@ class Lane(NamedTuple):
     value: float = math.inf  # the best that it has found
     x: Floats | None = None  # and where
     hopeless: int = 0  # generations for which it has been
+    typical: float = math.nan  # the median of its first swarm
+    accurate: int = 0  # generations for which its values were as accurate as the user wants
 
     def counting(self, x: Floats, value: Floats) -> Lane:
         """The lane after points of its search were evaluated; of noisy values, the best mean counts."""
@@ -130,12 +136,12 @@ class Sharing(NamedTuple):
         inner = moves.begin(method, swarm._replace(memory=None))
         lane = Lane(part.search, part.series, part.start, inner, self.spent, swarm.n_particles)
         lane = lane.counting(swarm.snapped(swarm.position), swarm.value)
-        lane = lane._replace(first_value=lane.value)
+        lane = lane._replace(first_value=lane.value, typical=typical(swarm.value))
         sharing = self._charged(part.series, swarm.n_particles)
         return sharing._replace(lanes=(*self.lanes, lane), n_begun=part.search + 1), inner
 
-    def moved(self, part: Part, value: Floats) -> tuple[Sharing, Swarm]:
-        """After a generation of a search, which may have ended it; and its swarm."""
+    def moved(self, part: Part, value: Floats, tol: float) -> tuple[Sharing, Swarm]:
+        """After a generation of a search, which may have ended it; and its swarm. ``tol`` is the accuracy wanted."""
         place, lane = self._lane(part.search)
         method = lane.start.method
         inner = moves.tell(method, lane.swarm, part.proposal, value)
@@ -143,17 +149,23 @@ class Sharing(NamedTuple):
         sharing = self._charged(lane.series, len(value))
         best_known = math.inf if self.ended_best is None else self.ended_best.value
         is_tolerant = inner.tolerance is not None
-        standing = method.standing(moves.eased(inner), _TOL)
+        standing = method.standing(moves.eased(inner), TOL)
         is_behind = not is_tolerant and standing.lowest - HOPELESS_RATIO * standing.apart > best_known  # (A9)
         lane = lane._replace(hopeless=lane.hopeless + 1 if is_behind else 0)
+        accuracy = tol * (lane.typical - lane.value) if tol > TOL else 0.0
+        if accuracy > 0:
+            is_accurate = not is_tolerant and max(standing.apart, standing.lowest - lane.value) <= accuracy
+            lane = lane._replace(accurate=lane.accurate + 1 if is_accurate else 0)
         if ending := self._ending(lane, standing, is_tolerant):
-            return sharing._ended(lane, ending), inner
+            return sharing._ended(lane, ending, max(accuracy, 0.0), standing.reach if accuracy > 0 else 0.0), inner
         return sharing._replace(lanes=(*self.lanes[:place], lane, *self.lanes[place + 1 :])), inner
 
     def _ending(self, lane: Lane, standing: Standing, is_tolerant: bool) -> str:
         """How a search ends; empty if it goes on."""
         if standing.is_over:
             return CONVERGED if standing.has_arrived and not is_tolerant else CUT_SHORT
+        if lane.accurate >= ACCURATE_FOR:
+            return CONVERGED
         if self._is_known(lane, standing):
             return KNOWN
         if lane.hopeless >= HOPELESS_FOR:
@@ -178,10 +190,10 @@ class Sharing(NamedTuple):
         tally = tally._replace(spent=tally.spent + evaluations)
         return self._replace(tallies=(*self.tallies[:series], tally, *self.tallies[series + 1 :]))
 
-    def _ended(self, lane: Lane, ending: str) -> Sharing:
+    def _ended(self, lane: Lane, ending: str, accuracy: float, reach: float) -> Sharing:
         assert lane.x is not None
-        found = lane.x, lane.value, ending, lane.first_value
-        ended = Search(lane.series, lane.n_particles, lane.used, *found, lane.kind, lane.began, self.spent)
+        found = lane.x, lane.value, ending, lane.first_value, lane.kind, lane.began, self.spent
+        ended = Search(lane.series, lane.n_particles, lane.used, *found, accuracy, reach)
         # A search that was over at a known end would have reached its value.
         reached = lane.value if ending != KNOWN else min(one.value for one in self.searches)
         tally = self.tallies[lane.series]._replace(reached=reached)
@@ -244,7 +256,7 @@ class Sharing(NamedTuple):
         end = min((one for one in self.searches if one.ending != CUT_SHORT), key=lambda one: one.value)
         known: tuple[Any, ...] = (*self.lanes, *self.searches)
         best = min(known, key=lambda one: one.value)
-        is_elsewhere = is_undercut(end.value, end.first_value, best.value)
+        is_elsewhere = is_undercut(end.value - end.accuracy, end.first_value, best.value)
         is_elsewhere = is_elsewhere and not is_same_place((best.x - end.x) / width, axes)
         return self.agreement._replace(is_best=not is_elsewhere)
 

@@ -10,24 +10,26 @@ from scipy.optimize import OptimizeResult
 
 from paoswarm._checks import flag, whole_number
 from paoswarm._text import warn_user
+from paoswarm.core import order
 from paoswarm.core.random import Seed, check_seed, spawn
 from paoswarm.core.swarm import Swarm, map_runs
-from paoswarm.engines.engines import Compiled, read_engine
+from paoswarm.engines.engines import Compiled, Jax, Numba, read_engine
 from paoswarm.evaluate.call_options import CallOptions, Workers
 from paoswarm.evaluate.calls import Objective, with_arguments
 from paoswarm.evaluate.constrained_function import ConstrainedFunction
-from paoswarm.evaluate.constraints import ConstraintSet
+from paoswarm.evaluate.constraints import ConstraintSet, without_functions
 from paoswarm.methods.method import Method, for_workers
-from paoswarm.run.callback import Notify, read_callback
+from paoswarm.run.first_swarm import choose_size, design_name
 from paoswarm.run.many_result import ManyResult
-from paoswarm.run.read_input import read_method, read_start
-from paoswarm.run.read_problem import trial_constraints
-from paoswarm.run.read_space import read_space
+from paoswarm.run.observers import Notify, read_callback
+from paoswarm.run.read_input import check_share, read_method, read_space, read_start, trial_constraints
 from paoswarm.run.result import Result
-from paoswarm.run.run_state import RunState, check_share, choose_size
-from paoswarm.run.stopping import Limits
+from paoswarm.run.run_state import RunState
+from paoswarm.run.stopping import Limits, Status
 from paoswarm.space.space import Space
-from paoswarm.store.store import Store
+from paoswarm.store.encoding import encode
+from paoswarm.store.journal import Journal
+from paoswarm.store.store import RecordedRun, Store
 
 _ALONE = object()  # stands for the one run of `minimize`
 _MOST_RUNS = 1_000_000  # already so many seeds take seconds and hundreds of megabytes
@@ -167,7 +169,7 @@ def read_call(
     if not callable(fun):
         raise TypeError(f"fun must be callable, got {fun!r}")
     runs = None if runs is _ALONE else whole_number("runs", runs, 1, _MOST_RUNS)
-    compiled = read_engine(engine, fun)
+    compiled = None if isinstance(engine, str) and engine == "numpy" else read_engine(engine, fun)
     space = read_space(bounds)
     objective = with_arguments(fun, args)
     if vectorized and not space.takes_rows:
@@ -285,3 +287,68 @@ def _one_of(init: Any, r: int, runs: int) -> Any:
     if isinstance(init, Swarm):
         return map_runs(lambda array: array[0], _part_of(init, runs, range(r, r + 1)))
     return init
+
+
+_OF_THE_CALL = ("deadline", "aside", "time_aside")  # they follow from the others
+
+
+def describe_run(call: Call, n_particles: int, limits: Limits, expected: int | None) -> RecordedRun:
+    """The runs of a call as JSON; ``expected`` are the most evaluations of one of them.
+
+    Everything in ``problem`` decides which points are asked for and must stay the same. Limits may change. If they lead
+    to other points, because a schedule depends on them, that shows when the recorded points are compared. Runs on a
+    compiled engine go on from their state: what ends one of them before its budget does is part of the problem, because
+    it cannot go on.
+    """
+    kept = {name: encode(value) for name, value in limits._asdict().items() if name not in _OF_THE_CALL}
+    given: dict[str, Any] = {"x0": call.x0, "init": call.init}
+    space = call.space
+    bounds = np.stack([space.lower, space.upper], axis=1).tolist() if space.is_plain else encode(space.description)
+    problem = {"bounds": bounds, "method": encode(call.method), "n_particles": n_particles}
+    if call.engine is None:
+        given |= {"f0": call.f0, "reevaluate": float(call.reevaluate)}
+        if call.runs is None:
+            given["asynchronous"] = bool(call.options.workers.asynchronous)
+        if call.constraints is not None:
+            given["constraints"] = call.constraints
+    else:
+        problem |= {"engine": encode(_without_resources(call.engine))}
+        problem |= {name: kept.pop(name) for name in ("target", "tol")}
+    problem |= {name: encode(_plain(value)) for name, value in given.items()} | {"rng": call.seed}
+    if call.runs is not None:
+        problem["runs"] = call.runs
+    kept |= {"polish": bool(call.polish), "expected": None if expected is None else call.n_runs * expected}
+    how = call.options.described if call.engine is None else {}
+    return RecordedRun("minimize" if call.runs is None else "minimize_many", problem, kept, how)
+
+
+def _without_resources(engine: Compiled) -> Compiled:
+    """An engine without threads and devices, which change no result."""
+    if isinstance(engine, Numba):
+        return replace(engine, threads=None)
+    return replace(engine, devices=None) if isinstance(engine, Jax) else engine
+
+
+def _plain(value: Any) -> Any:
+    """Points as arrays, a design by its own name, a swarm or a number as it is."""
+    if isinstance(value, ConstraintSet):
+        return without_functions(value)
+    if isinstance(value, str):
+        return design_name(value)
+    if value is None or isinstance(value, Swarm | int | float):
+        return value
+    if isinstance(value, OptimizeResult):
+        if np.ndim(value.get("fun", 0.0)):  # many runs
+            return (value.swarm, np.asarray(value.x), np.asarray(value.fun))
+        knows_more = "fun" in value and order.is_better(value.fun, value.swarm.global_value)  # by polishing, a restart
+        return (value.swarm, np.asarray(value.x), value.fun) if knows_more else value.swarm
+    return np.asarray(value, dtype=float)
+
+
+def record_end(call: Call, journal: Journal, many: ManyResult) -> None:
+    """Record how the runs have ended."""
+    is_final = len(many.status) == call.n_runs and bool(((many.status > 0) & (many.status != Status.TIME)).all())
+    reasons = [Status(code) for code in sorted(set(many.status.tolist()))]
+    sentences = [f"{int(np.sum(many.status == reason))} x {reason.message}" for reason in reasons]
+    message = many.message[0] if call.runs is None else " ".join(sentences)
+    journal.end(" ".join(reason.name for reason in reasons), message, final=is_final)

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import wait
 from contextlib import nullcontext
 from typing import Any
 
@@ -19,54 +22,47 @@ from paoswarm.core.random import generator
 from paoswarm.core.swarm import Swarm
 from paoswarm.engines import counter
 from paoswarm.engines.engines import Compiled, CompiledEngine, Numba, bound, check_space, of_coordinates
-from paoswarm.engines.program import NotCompiled, Program, Rules, State, read_program
-from paoswarm.engines.search_plan import is_adaptive
+from paoswarm.engines.program import FAILED, RUNNING, NotCompiled, Rules, read_program
+from paoswarm.engines.search_plan import is_adaptive, read_plan
 from paoswarm.evaluate.caller import End
 from paoswarm.evaluate.calls import NAN, to_fingerprint, with_arguments
-from paoswarm.evaluate.interrupts import interrupted_once, uninterrupted
+from paoswarm.evaluate.engines import EngineDown
+from paoswarm.evaluate.interrupts import interrupted_once
+from paoswarm.methods.method import for_workers
 from paoswarm.run import stopping
-from paoswarm.run.call import Call
-from paoswarm.run.compiled_result import found_of, intermediate
-from paoswarm.run.drive import drive
+from paoswarm.run.call import Call, describe_run, record_end
 from paoswarm.run.first_swarm import FirstSwarm, design_name
 from paoswarm.run.many_result import Found, ManyResult, make_result, so_far
 from paoswarm.run.polish import polish_each, with_reserve
-from paoswarm.run.run import Ends, status_of
-from paoswarm.run.run_description import describe_run
+from paoswarm.run.run import Ends, Steered, Steps, StopAll, drive, status_of
 from paoswarm.run.stopping import Limits, Status
-from paoswarm.run.stored_states import Standing, StoredStates
 from paoswarm.store.journal import Journal
 
 NO_VALUE = (
     "the objective raised an error, or was NaN or infinite, at every point of the first swarm of every run. To see "
     "why, call it at one point in Python: it gets one point x (d,), not many"
 )
-_CALL = 0.2  # seconds that a call of the engine may take: an interrupt waits so long
+_LOOK = 0.1  # seconds between two looks at the clock, and between two calls of a callback
 _SUPPORTED = "A compiled engine takes bounds, a first swarm of points or by design, and limits."
 
 
-class CompiledRuns(ABC):
+class CompiledRuns(Steered, ABC):
     """All runs of a call inside an engine: for the loop they are one run, and the queue that evaluates it.
 
     Attributes
     ----------
-    limits : Limits
     is_new : bool
         Whether there is something that a callback has not seen.
     stopped : Status or None
         What ended the runs from outside.
+    came_from : int or None
+        The generation that the store held.
     """
 
-    def __init__(self, limits: Limits) -> None:
-        self.limits = limits
-        self.ends: Ends | None = None
-        self.is_new = False
-        self.stopped: Status | None = None
-
-    @property
-    def room(self) -> float:
-        """How many points could be sent beside those inside."""
-        return 0
+    room = 0  # for points beside those inside
+    is_new = False
+    stopped: Status | None = None
+    came_from: int | None = None
 
     @property
     @abstractmethod
@@ -85,26 +81,21 @@ class CompiledRuns(ABC):
     def so_far(self) -> list[Found]:
         """The same for a callback."""
 
-    def send(self, *sent: Any) -> list[Any]:
-        """Note whether the runs have ended."""
-        if self.limits.deadline is not None and time.monotonic() >= self.limits.deadline:
-            self.stopped = self.stopped or Status.TIME
-        if self.is_over or self.stopped is not None:
-            self.close()
-        return []
-
-    def throw(self, error: BaseException) -> list[Any]:
-        """End the runs from outside."""
-        self.stopped, _ = status_of(error)
+    def _course(self) -> Steps:
+        try:
+            while not self.is_over and self.stopped is None:
+                yield []
+                if self.limits.deadline is not None and time.monotonic() >= self.limits.deadline:
+                    self.stopped = Status.TIME
+        except (KeyboardInterrupt, EngineDown, StopAll) as error:
+            self.stopped, _ = status_of(error)
         self.close()
-        return []
+        return Ends(*np.zeros((4, 0), dtype=np.int64))  # what runs have found says how they ended
 
     def close(self) -> None:
         """Note that no run moves any more."""
-        nothing = np.zeros(0, dtype=np.int64)
-        self.ends = Ends(nothing, nothing, nothing, nothing)  # what runs have found says how they ended
 
-    def keep(self) -> None:  # noqa: B027 (most have no store)
+    def keep(self) -> None:
         """Record where the runs stand, if there is a store."""
 
     def receive(self, deadline: float | None) -> list[tuple[int, Any]]:
@@ -120,6 +111,8 @@ class CompiledRuns(ABC):
 def solve_compiled(call: Call, engine: Compiled) -> ManyResult:
     """Take all runs of a call to their ends."""
     _refuse(call, engine)
+    from paoswarm.run.compiled_swarms import SwarmsOnEngine
+
     space, d = call.space, len(call.space.lower)
     keys, seeds = _seeds_of(call.rng, call.runs)
     box = space.lower, space.upper
@@ -132,8 +125,6 @@ def solve_compiled(call: Call, engine: Compiled) -> ManyResult:
     runs: CompiledRuns
     if is_adaptive(call.method):
         check_adaptive(engine, call)
-        from paoswarm.run.adaptive_runs import AdaptiveSearches  # needs numba
-
         budget = for_swarms.maxfev
         runs = AdaptiveSearches(engine, fun, call, n, for_swarms, given, keys)
     else:
@@ -144,7 +135,8 @@ def solve_compiled(call: Call, engine: Compiled) -> ManyResult:
         if call.store is not None:
             described = describe_run(call, n, limits, limits.evaluations(n, n))
             journal = Journal(call.store, described, to_fingerprint(with_arguments(call.fun, call.args)))
-        runs = SwarmsOnEngine(engine.make(program, fun), program, call, for_swarms, keys, given, journal)
+        inside = engine.make(program, fun)
+        runs = SwarmsOnEngine(inside, program, call, for_swarms, keys, given, journal)
     with (
         journal or nullcontext(),
         interrupted_once(),
@@ -164,12 +156,11 @@ def solve_compiled(call: Call, engine: Compiled) -> ManyResult:
             seeds=seeds[: sum(len(one.fun) for one in found)],
             failures=[],
         )
-        if call.polish and isinstance(runs, SwarmsOnEngine):
-            inside = _Inside(runs.engine)
-            polish_each(many, why, inside, space, limits, for_swarms.deadline, is_stored=journal is not None)
+        if call.polish:
+            polish_each(many, why, _Inside(inside), space, limits, for_swarms.deadline, is_stored=journal is not None)
         if journal is not None:
-            _end(journal, many)
-    if isinstance(runs, SwarmsOnEngine) and runs.came_from is not None and call.runs is None:
+            record_end(call, journal, many)
+    if runs.came_from is not None and call.runs is None:
         many.message[0] += f" Generations 0 to {min(runs.came_from, int(many.nit[0]))} came from the store."
     return many
 
@@ -276,97 +267,92 @@ def _rules(limits: Limits, d: int) -> Rules:
     )
 
 
-class SwarmsOnEngine(CompiledRuns):
-    """Single swarms, one for each run, in one state that the engine moves; it may be kept in a store."""
+class AdaptiveSearches(CompiledRuns):
+    """Runs of adaptive searches on numba, in threads; each takes the next run when one has ended."""
 
     def __init__(
         self,
-        engine: CompiledEngine,
-        program: Program,
+        engine: Compiled,
+        fun: Callable[..., Any],
         call: Call,
+        n_particles: int,
         limits: Limits,
-        keys: counter.Words,
         given: Floats | None,
-        journal: Journal | None,
+        keys: counter.Words,
     ) -> None:
-        super().__init__(limits)
-        self.engine, self._program, self._call, self._keys, self._given = engine, program, call, keys, given
-        self._states = None if journal is None else StoredStates(journal, engine, program, call.space)
-        self._standing: Standing | None = None
-        self.came_from: int | None = None  # the generation that the store held
-        self._count = engine.at_once  # generations of the next call
+        from paoswarm.engines.adaptive_engine import AdaptiveRuns, limits_of  # needs numba
+
+        assert isinstance(engine, Numba)
+        method, space = for_workers(call.method, 1), call.space
+        method.check_swarm((n_particles,))
+        self._plan, self._box, self._space = read_plan(method, len(space.lower)), (space.lower, space.upper), space
+        ends = limits_of(self._plan, limits.maxfev, limits.maxiter, limits.target, limits.tol)
+        first = np.empty((0, len(space.lower))) if given is None else given
+        first = np.broadcast_to(first, (len(keys), *first.shape[-2:])) if first.ndim == 2 else first
+        side_by_side = call.notify is not None or limits.time_limit is not None
+        self._runs = AdaptiveRuns(
+            self._plan, fun, *self._box, n_particles, ends, keys, first, side_by_side, engine.threads
+        )
+        super().__init__(limits.restarted())  # compiling takes no time of the run
+        self._count = len(keys)
+        self._found: dict[int, Found] = {}
+        self._pool, self._working = self._runs.start(self._settle)
 
     @property
     def is_over(self) -> bool:
         """Whether all runs have ended."""
-        return self._standing is not None and (
-            self._standing.generation >= self._program.generations or self._standing.state.is_over
-        )
+        return not self._working
 
     def advance(self) -> None:
-        """Make the first swarms, or move all runs in a call of a fraction of a second."""
-        if self._standing is None:
-            self._begin()
-            return
-        done, state, columns = self._standing
-        few, last = self.engine.at_once, self._program.generations
-        complete = last if self._states is None else self._states.last_complete
-        count = min(self._count, (complete if done < complete else last) - done, self.engine.longest)
-        began = time.monotonic()
-        with uninterrupted(blocked_in_children=False):  # an interrupted call would leave runs at different places
-            state, history = self.engine.advance(state, self._keys, done + 1, count)
-            self._standing = Standing(done + count, state, [*columns, np.asarray(history, dtype=float)])
-        seconds = time.monotonic() - began
-        count = max(1, min(2 * count, int(count * _CALL / max(seconds, 1e-9))))
-        self._count = count // few * few or count
-        self.is_new = True
-        if self._states is not None:
-            self._states.keep(self._standing, is_last=self._standing.generation == complete)
-
-    def _begin(self) -> None:
-        """The first swarms of all runs, evaluated, or where the runs stand in the store."""
-        self._standing = None if self._states is None else self._states.restore(len(self._keys))
-        if self._standing is not None:
-            self.came_from = self._standing.generation
-            return
-        keys, given = self._keys, self._given
-        if given is None or given.ndim == 2:
-            state = self.engine.begin(keys, given)
-        else:  # points of their own for each run
-            alone = [self.engine.begin(keys[r : r + 1], given[r]) for r in range(len(keys))]
-            state = alone[0]
-            if len(alone) > 1:
-                parts = zip(*alone, strict=True)
-                state = State(*(np.concatenate([np.asarray(part) for part in one]) for one in parts))
-        if (np.asarray(state.status) == Status.FAILED).all():
-            raise self.explain_total_failure()
-        first = np.array(state.leader_value, dtype=float)[:, None]  # a copy: engines may change the arrays of a state
-        self._standing = Standing(0, state, [first])
-        self.is_new = True
-        if self._states is not None:
-            self._states.begin(self._standing)
+        """Wait a moment."""
+        done, _ = wait(self._working, _LOOK)
+        for one in done:
+            one.result()  # an error in a thread is raised here
+        self._working = [one for one in self._working if one not in done]
+        self.is_new = len(self._runs.reports) == self._count
 
     def close(self) -> None:
-        """Note that no run moves any more; raise if none has begun."""
-        if self._standing is None:
-            raise KeyboardInterrupt
-        super().close()
-
-    def keep(self) -> None:
-        """Record where the runs stand, whatever has ended them."""
-        if self._states is not None and self._standing is not None:
-            self._states.keep(self._standing, is_last=True)
-
-    def so_far(self) -> list[Found]:
-        """What a callback gets to see of all runs."""
-        assert self._standing is not None
-        return [intermediate(self._standing.state, self._call.space)]
+        """Stop the threads. A time limit leaves out no run; an interrupt leaves out those that have not begun."""
+        self._runs.stop()
+        self._pool.shutdown()
+        if self.stopped is Status.TIME:
+            self._runs.begin_others()
+        for r, run in self._runs.states.items():
+            self._settle(r, run)
+            if self._found[r].status[0] == RUNNING and self.stopped is not None:
+                self._found[r] = self._found[r]._replace(status=np.array([int(self.stopped)]))
 
     def found(self) -> list[Found]:
-        """All runs where they stand."""
-        assert self._standing is not None
-        space, wall = self._call.space, self._call.method.wall
-        return [found_of(self.engine, self._program, space, wall, self._standing, self.stopped, self.limits)]
+        """What all runs have found."""
+        if not self._found:
+            raise KeyboardInterrupt
+        if all(one.status[0] == FAILED for one in self._found.values()):
+            raise ValueError(NO_VALUE)
+        return [self._found[r] for r in sorted(self._found)]
+
+    def so_far(self) -> list[Found]:
+        """What a callback gets to see of all runs; their swarms are with the threads."""
+        reports = [self._runs.reports[r] for r in sorted(self._runs.reports)]
+        x, fun, nit, nfev, n_failed = (np.array(part) for part in zip(*reports, strict=True))
+        return [Found(self._space.rows(x), fun, nit, nfev, n_failed, None)]
+
+    def _settle(self, r: int, run: Any) -> None:
+        from paoswarm.engines.adaptive_state import agreement_of, swarm_of  # needs numba
+
+        facts = run.facts[0]
+        self._found[r] = Found(
+            x=self._space.rows(run.x.copy())[None],
+            fun=np.array([float(facts["value"])]),
+            nit=np.array([int(facts["nit"])]),
+            nfev=np.array([int(facts["nfev"])]),
+            n_failed=np.array([int(facts["n_failed"])]),
+            swarm=swarm_of(run, self._plan, *self._box),
+            status=np.array([int(facts["status"])]),
+            rule=np.array([int(facts["rule"])]),
+            best=run.history[None, : int(facts["n_history"])].copy(),
+            failure_kinds=[Counter({NAN: int(facts["n_failed"])} if facts["n_failed"] else {})],
+            agreements=[None if self._plan.is_single else agreement_of(run)],
+        )
 
 
 class _Inside:
@@ -381,12 +367,3 @@ class _Inside:
         values = self._engine.evaluate(x)
         self.failed = dict.fromkeys(np.flatnonzero(np.isnan(values)).tolist(), NAN)
         return values, None
-
-
-def _end(journal: Journal, many: ManyResult) -> None:
-    """Record how the runs have ended."""
-    found = [Status(code) for code in sorted(set(many.status.tolist()))]
-    sentences = [f"{int(np.sum(many.status == one))} x {one.message}" for one in found]
-    message = " ".join(sentences) if len(many.message) > 1 else many.message[0]
-    is_final = bool(((many.status > 0) & (many.status != Status.TIME)).all())
-    journal.end(" ".join(one.name for one in found), message, final=is_final)

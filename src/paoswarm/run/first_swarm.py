@@ -15,26 +15,17 @@ from paoswarm.core.arrays import Floats
 from paoswarm.core.random import latin_hypercube
 from paoswarm.core.swarm import Swarm
 from paoswarm.core.walls import Axes
-from paoswarm.run import read_input
-from paoswarm.run.read_input import Box
+from paoswarm.methods.method import FEWEST_PARTICLES, Method
+from paoswarm.run.read_input import Box, read_points, read_values
+from paoswarm.space.space import Space
 
 DESIGNS = ("latinhypercube", "sobol", "halton", "random")
 
 
 class FirstSwarm:
-    """The points of a first swarm, before their values are known.
+    """The points of a first swarm, before their values are known; ``x0``, ``f0`` and ``init`` are as in `Optimizer`.
 
-    Parameters
-    ----------
-    box : pair of arrays (d,)
-    n_particles : int
-        Ignored if ``init`` is an array of points.
-    x0, f0, init
-        As in `Optimizer`.
-    allowed : pair of arrays (d,)
-        Where given points may lie.
-    axes : Axes, optional
-        Which coordinates are not plain numbers.
+    Points that are given may lie where it is ``allowed``.
     """
 
     def __init__(
@@ -58,20 +49,17 @@ class FirstSwarm:
         if isinstance(init, str):
             self._design = design_name(init)
             if self._design in ("halton", "sobol"):
-                load()  # takes half a second: before any clock starts
+                import scipy.stats.qmc  # noqa: F401 (takes half a second: before any clock starts)
+
             self.n_particles = whole_number("n_particles", n_particles, 2)
         else:
-            self._given = read_input.read_points("init", init, allowed)
+            self._given = read_points("init", init, allowed)
             self.n_particles = whole_number("the number of points in init", len(self._given), 2)
             if x0 is not None:
                 raise ValueError("give the points of the first swarm either as x0 or as init, not as both")
         if x0 is not None:
-            points = read_input.read_points("x0", x0, allowed)
-            values = (
-                np.full(len(points), np.nan)
-                if f0 is None
-                else read_input.read_values("the values of x0", f0, len(points))
-            )
+            points = read_points("x0", x0, allowed)
+            values = np.full(len(points), np.nan) if f0 is None else read_values("the values of x0", f0, len(points))
             unknown = np.isnan(values)
             if unknown.sum() > self.n_particles:
                 raise ValueError(
@@ -129,11 +117,6 @@ def design_name(init: str) -> str:
     return name
 
 
-def load() -> None:
-    """Import what some designs need."""
-    import scipy.stats.qmc  # noqa: F401
-
-
 def design(name: str, n: int, box: Box, rng: np.random.Generator) -> Floats:
     """``n`` points of a design, ``(n, d)``."""
     d = len(box[0])
@@ -143,7 +126,7 @@ def design(name: str, n: int, box: Box, rng: np.random.Generator) -> Floats:
     elif name == "latinhypercube":
         unit = _latin_hypercube(n, d, rng)
     else:
-        from scipy.stats import qmc  # see load
+        from scipy.stats import qmc
 
         with warnings.catch_warnings():  # a swarm does not need the balance of Sobol points
             warnings.filterwarnings("ignore", message=".*balance properties of Sobol.*")
@@ -158,3 +141,15 @@ def _latin_hypercube(n: int, d: int, rng: np.random.Generator) -> Floats:
     inside = own.random((n, d))
     slices = np.stack([own.permutation(n) for _ in range(d)], axis=1)
     return latin_hypercube(slices, 1 - inside)
+
+
+def choose_size(method: Method, space: Space, maxfev: int | None, maxiter: int | None, x0: Any, f0: Any) -> int:
+    """The number of particles if the user gives none: what the method says, and room for all of ``x0``.
+
+    A space with fewer points needs no more particles than that: each choice counts as many unknowns as it has entries.
+    """
+    n_given = 0 if x0 is None or f0 is not None else len(np.atleast_2d(np.asarray(x0, dtype=object)))
+    wanted = method.default_particles(len(space.lower), maxfev, maxiter)
+    if space.size is not None:
+        wanted = min(wanted, max(space.size, method.smallest_swarm, FEWEST_PARTICLES))
+    return max(n_given, wanted)

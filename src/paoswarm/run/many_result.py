@@ -17,7 +17,7 @@ from paoswarm.core.swarm import Swarm, map_runs, read_only
 from paoswarm.evaluate.failures import Failure
 from paoswarm.methods.agreement import Agreement
 from paoswarm.methods.method import Method
-from paoswarm.run.history import History, Recorder
+from paoswarm.run.observers import History, Recorder
 from paoswarm.run.result import Result, message_of, standard_error
 from paoswarm.run.run import Ends
 from paoswarm.run.run_state import RunState
@@ -90,11 +90,12 @@ class ManyResult(Result):
         best = int(order.best(self.fun))
         low, middle, high = self._spread_of_values()
         feasible = self.get("feasible")
+        point = self.space.text(self.x[best]) if "space" in self else f"x = {self.x[best]}"
         lines = [
             self._counts(),
             *([] if feasible is None else [f"{int(np.sum(feasible))} of {len(feasible)} runs found a feasible point"]),
             f"fun: best {self.fun[best]:.6g}, median {middle:.6g}, 10 % to 90 % {low:.6g} to {high:.6g}",
-            f"best run {best}: {self._named_point(best)}",
+            f"best run {best}: {point}",
             *self._endings(),
         ]
         return "\n".join(lines)
@@ -121,9 +122,6 @@ class ManyResult(Result):
         facts["history"] = (("run", "generation"), self.history)
         coords = {"run": np.arange(len(self.fun)), "generation": np.arange(self.history.shape[1])}
         return dataset(self.get("space"), self.x, facts, coords, {})
-
-    def _named_point(self, r: int) -> str:
-        return self.space.text(self.x[r]) if "space" in self else f"x = {self.x[r]}"
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""
@@ -200,20 +198,24 @@ class Found(NamedTuple):
     failure_kinds: Sequence[Counter[str]] = ()  # how many of its points have failed in which way
 
     @classmethod
-    def of(cls, state: RunState, recorder: Recorder, ends: Ends | None = None) -> Found:
-        """Where a state of runs stands, or how they have ended."""
+    def of(cls, state: RunState, recorder: Recorder, ends: Ends, *, is_over: bool = True) -> Found:
+        """Where a state of runs stands, and how they have ended if they have."""
         runs = np.size(state.incumbent.value)
         error = state.incumbent.error
+
+        def each(numbers: Any) -> Any:
+            return np.array(np.broadcast_to(numbers, (runs,)))
+
         so_far = cls(
             x=np.array(state.best.x).reshape(runs, -1),
-            fun=np.array(state.shown_value, dtype=float).reshape(runs),
-            nit=_over_runs(recorder.nit if ends is None else ends.nit, runs),
-            nfev=_over_runs(recorder.nfev if ends is None else ends.nfev, runs),
-            n_failed=_over_runs(state.n_failed, runs),
+            fun=each(np.asarray(state.shown_value, dtype=float)),
+            nit=each(ends.nit),
+            nfev=each(ends.nfev),
+            n_failed=each(state.n_failed),
             swarm=state.swarm,
             constraints=[state.constrained_fields] if state.judge.n_constraints else (),
         )
-        if ends is None:
+        if not is_over:
             return so_far
         fun, sentences = so_far.fun, [""]
         if state.judge.n_constraints:
@@ -221,20 +223,16 @@ class Found(NamedTuple):
             fun, sentences = np.array([state.judge.value(score)]), [state.judge.sentence(state.incumbent.x, score)]
         return so_far._replace(
             fun=fun,
-            status=_over_runs(ends.status, runs),
-            rule=_over_runs(ends.rule, runs),
+            status=each(ends.status),
+            rule=each(ends.rule),
             best=recorder.best(state),
             fun_error=None if error is None else np.atleast_1d(error),
-            n_recalled=_over_runs(state.n_recalled, runs),
+            n_recalled=each(state.n_recalled),
             agreements=[state.agreement] * runs,
             sentences=sentences * runs,
             last_words=[ends.why] * runs,
             failure_kinds=state.failure_kinds,
         )
-
-
-def _over_runs(numbers: Any, runs: int) -> Any:
-    return np.array(np.broadcast_to(numbers, (runs,)))
 
 
 def so_far(found: Sequence[Found], space: Space) -> ManyResult:
@@ -268,14 +266,18 @@ def make_result(
     rule, status, nit, nfev = columns.pop("rule"), columns["status"], columns["nit"], columns["nfev"]
     agreements, kinds = _of_each(found, "agreements", None), _of_each(found, "failure_kinds", Counter())
     sentences, last_words = _of_each(found, "sentences", ""), _of_each(found, "last_words", "")
-    context = limits, len(space.lower), method
-    best = (history[r, : nit[r] + 1] for r in range(len(nit)))
-    each = zip(status, rule, best, columns["fun"], agreements, sentences, strict=True)
-    why = [_joined(sentence, _reason(*context, *ended)) for *ended, sentence in each]
+    d = len(space.lower)
+    each = zip(
+        status.tolist(), rule.tolist(), history, nit, columns["fun"].tolist(), agreements, sentences, strict=True
+    )
+    why = [
+        _joined(said, explain(Status(ended), Rule(by), limits, best[: n + 1], value, d, method, agreed))
+        for ended, by, best, n, value, agreed, said in each
+    ]
     counts = zip(why, columns["n_failed"].tolist(), nfev.tolist(), kinds, strict=True)
     many = ManyResult(
         **columns,
-        fun_error=_joined_arrays([one.fun_error for one in found]),
+        fun_error=None if found[0].fun_error is None else np.concatenate([one.fun_error for one in found]),
         success=np.isin(status, SUCCESSES),
         message=[_joined(message_of(*one), words) for one, words in zip(counts, last_words, strict=True)],
         history=history,
@@ -301,24 +303,6 @@ def make_result(
 def _of_each(found: Sequence[Found], name: str, nothing: Any) -> list[Any]:
     """What is known about each run, or ``nothing``."""
     return [thing for one in found for thing in getattr(one, name) or [nothing] * len(one.fun)]
-
-
-def _joined_arrays(arrays: list[Any]) -> Any:
-    return None if arrays[0] is None else np.concatenate(arrays)
-
-
-def _reason(
-    limits: Limits,
-    d: int,
-    method: Method | None,
-    status: Any,
-    rule: Any,
-    best: Floats,
-    fun: Any,
-    agreed: Agreement | None,
-) -> str:
-    """Why a run has ended."""
-    return explain(Status(int(status)), Rule(int(rule)), limits, best, float(fun), d, method, agreed)
 
 
 def _joined(*texts: str) -> str:

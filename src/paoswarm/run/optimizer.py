@@ -20,12 +20,10 @@ from paoswarm.core.random import Seed
 from paoswarm.evaluate.calls import NAN, Failed
 from paoswarm.evaluate.failures import FailureLog
 from paoswarm.methods.method import Method
-from paoswarm.run import read_input
-from paoswarm.run.history import Recorder
 from paoswarm.run.judge import FeasibleFirst
 from paoswarm.run.many_result import Found, make_result
-from paoswarm.run.read_problem import trial_constraints
-from paoswarm.run.read_space import read_space
+from paoswarm.run.observers import Recorder
+from paoswarm.run.read_input import read_method, read_points, read_space, read_start, read_values, trial_constraints
 from paoswarm.run.result import Result
 from paoswarm.run.run import Ends
 from paoswarm.run.run_state import RunState
@@ -91,10 +89,10 @@ class Optimizer(RunState):
     ) -> None:
         space = read_space(bounds)
         limited = trial_constraints(constraints, space)
-        points, values = read_input.read_start(x0)
+        points, values = read_start(x0)
         super().__init__(
             space,
-            read_input.read_method(method, init, space),
+            read_method(method, init, space),
             n_particles=n_particles,
             x0=points,
             f0=values,
@@ -172,8 +170,8 @@ class Optimizer(RunState):
         Before the first swarm they are part of it. Later each one replaces one of the worst remembered bests, if it is
         better. They are not counted in ``nfev``.
         """
-        points = read_input.read_points("x", self._located("x", x), self.allowed)
-        values = read_input.read_values("f", f, len(points))
+        points = read_points("x", self._located("x", x), self.allowed)
+        values = read_values("f", f, len(points))
         if self.swarm is None:
             if self._pending is not None:
                 raise RuntimeError("the first swarm has been asked for: tell its values before injecting points")

@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import Bounds
@@ -21,14 +21,12 @@ from paoswarm.evaluate.caller import End
 from paoswarm.evaluate.engines import EngineDown
 from paoswarm.evaluate.evaluator import Evaluator
 from paoswarm.evaluate.queue import Queue
-from paoswarm.run.beside import search_from
-from paoswarm.run.drive import drive_alone
+from paoswarm.run.beside import LocalSearches, search_from
 from paoswarm.run.judge import FeasibleFirst
-from paoswarm.run.local_searches import LocalSearches
 from paoswarm.run.many_result import ManyResult
 from paoswarm.run.read_input import Box
 from paoswarm.run.result import Result, message_of
-from paoswarm.run.run import status_of
+from paoswarm.run.run import drive_alone, status_of
 from paoswarm.run.run_state import RunState
 from paoswarm.run.stopping import Limits, Status
 from paoswarm.space.space import Space
@@ -57,15 +55,6 @@ class _Enough(Exception):
     pass
 
 
-class Measure(Protocol):
-    """What evaluates points: an `Evaluator`, or a compiled engine."""
-
-    failed: dict[int, str]  # in which way points of the latest call have failed, by row
-
-    def until(self, deadline: float | None, x: Floats) -> tuple[Floats, End]:
-        """Values of as many points ``(m, d)`` as time allows, and what ended it early."""
-
-
 def with_reserve(limits: Limits, n_unknowns: int, n_to_start: int) -> Limits:
     """The limits of the swarm if it leaves something for polishing: a part of the evaluations and of the time."""
     if limits.maxfev is not None:
@@ -80,7 +69,7 @@ def with_reserve(limits: Limits, n_unknowns: int, n_to_start: int) -> Limits:
 def polish_each(
     many: ManyResult,
     why: list[str],
-    evaluate: Measure,
+    evaluate: Any,
     space: Space,
     limits: Limits,
     clock: float | None,
@@ -90,8 +79,9 @@ def polish_each(
 ) -> None:
     """Polish the runs that are over, one after another, in place. What stops one of them stops all.
 
-    ``why`` says why each swarm has ended, and ``clock`` is the deadline of the swarms. Runs with constraints need their
-    ``states``. A recorded run that its callback stopped can go on, so it is not polished.
+    ``evaluate`` is an `Evaluator` or a compiled engine, ``why`` says why each swarm has ended, and ``clock`` is the
+    deadline of the swarms. Runs with constraints need their ``states``. A recorded run that its callback stopped can go
+    on, so it is not polished.
     """
     deadline = None if clock is None else clock + _ASIDE_TIME * (limits.time_limit or 0.0)
     unfinished = [Status.INTERRUPTED, Status.CRASHED, Status.FAILED, *([Status.CALLBACK] if is_stored else [])]
@@ -130,7 +120,7 @@ def _after(before: Result, found: Polished, changed: dict[str, Any], reason: str
 
 
 def _polish_plain(
-    before: Result, evaluate: Measure, space: Space, limits: Limits, deadline: float | None
+    before: Result, evaluate: Any, space: Space, limits: Limits, deadline: float | None
 ) -> tuple[Polished, dict[str, Any]]:
     """A local search from the best point of a run, and what it changes in its result."""
     budget = None if limits.maxfev is None else limits.maxfev - before.nfev
@@ -156,15 +146,11 @@ def _polish_constrained(state: RunState, evaluate: Evaluator, limits: Limits) ->
         end, has_converged = found.end, found.has_converged
     except (KeyboardInterrupt, EngineDown) as error:
         end = error
-    kinds = state.failure_kinds[0] - kinds
-    score = float(state.incumbent.value)
-    value = judge.value(score)
-    fields = judge.fields(state.incumbent.x, score)
+    spent, failed, kinds = state.nfev - spent, int(state.n_failed) - failed, state.failure_kinds[0] - kinds
+    x, score = state.best.x.copy(), float(state.incumbent.value)
+    value, fields = judge.value(score), judge.fields(state.incumbent.x, score)
     changed = {name: fields[name] for name in ("feasible", "constr", "constr_violation", "maxcv", "n_infeasible")}
-    polished = Polished(
-        state.best.x.copy(), value, state.nfev - spent, int(state.n_failed) - failed, end, has_converged, kinds, score
-    )
-    return polished, {"x": polished.x, "fun": value, **changed}
+    return Polished(x, value, spent, failed, end, has_converged, kinds, score), {"x": x, "fun": value, **changed}
 
 
 def summary(spent: int, before: float, after: float) -> str:
@@ -181,7 +167,7 @@ def summary(spent: int, before: float, after: float) -> str:
 
 
 def polish(
-    evaluate: Measure,
+    evaluate: Any,
     x: Floats,
     fun: float,
     scale: float,

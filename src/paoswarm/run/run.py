@@ -1,26 +1,23 @@
-"""A run as a coroutine: it yields the batches of points that it wants evaluated, and is sent their values.
+"""A run as a coroutine, which yields batches of points and is sent their values, and the loop that drives it.
 
 A `Run` moves one swarm, or a batch of them in one array, generation by generation. An `AsynchronousRun` has batches of
-one particle, and takes values in any order. `paoswarm.run.drive` takes either to its end.
+one particle, and takes values in any order; compiled runs evaluate inside. `drive` takes all of them to their ends.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Generator
-from typing import Any, NamedTuple
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from paoswarm.core.arrays import Floats
 from paoswarm.core.blas import ONE_THREAD
 from paoswarm.evaluate.caller import End
 from paoswarm.evaluate.engines import EngineDown
-from paoswarm.evaluate.queue import Answer, Batch, KnownPoints, PointQueue
-from paoswarm.run.beside import look_around, search_from
-from paoswarm.run.look_around import is_worth_it
-from paoswarm.run.particles import Particles
+from paoswarm.evaluate.queue import Answer, Batch, KnownPoints, Queue
+from paoswarm.run.beside import is_worth_it, look_around, search_from
 from paoswarm.run.run_state import RunState
 from paoswarm.run.stopping import Limits, Rule, Status
 from paoswarm.store.log import logger
@@ -115,7 +112,7 @@ class Steered:
 
 
 class _Outcome(NamedTuple):
-    """What came of a generation."""
+    """What has come of a generation."""
 
     moved: bool  # it was told
     end: End = None  # what ended its evaluation
@@ -128,18 +125,9 @@ class Run(Steered):
     """Take a run, or a batch of runs, generation by generation to its end.
 
     A finished run of a batch is frozen and costs no more evaluations. An interrupt ends the runs that are still going;
-    the best of all evaluations is kept.
-
-    Parameters
-    ----------
-    state : RunState
-    limits : Limits
-    observe : callable
-        Called with the state after every generation.
-    may_fail : bool
-        Whether a first swarm without a finite value ends the run instead of raising.
-    numbering : Numbering, optional
-        Of its evaluations in a store.
+    the best of all evaluations is kept. ``observe`` is called with the state after every generation. With ``may_fail``
+    a first swarm without a finite value ends the run instead of raising. Evaluations that go into the store of many
+    runs have a ``numbering``.
     """
 
     def __init__(
@@ -152,10 +140,19 @@ class Run(Steered):
         numbering: Numbering | None = None,
     ) -> None:
         self.state = state
+        state.tol = limits.tol
         self._observe, self._may_fail, self._numbering = observe, may_fail, numbering
         self._status, self._nit, self._nfev, self._rule = (np.zeros(state.batch, dtype=np.int64) for _ in range(4))
+        self._active: NDArray[np.bool_] | None = None  # which runs of a batch are still going; None while all are
         self._why = ""
         super().__init__(limits)
+
+    @property
+    def so_far(self) -> Ends:
+        """How the runs have ended, and where the others stand."""
+        going, state = self._status == 0, self.state
+        nit, nfev = np.where(going, state.nit, self._nit), np.where(going, state.nfev, self._nfev)
+        return Ends(self._status, nit, nfev, self._rule, self.limits.deadline, self._why)
 
     def _course(self) -> Steps:
         state = self.state
@@ -181,7 +178,7 @@ class Run(Steered):
                 raise
             ended, self._why = status_of(error)
             self._end(ended)
-        return Ends(self._status, self._nit, self._nfev, self._rule, self.limits.deadline, self._why)
+        return self.so_far
 
     def _judge(self, outcome: _Outcome) -> NDArray[np.bool_] | None:
         """Note which runs have ended after a generation; those whose end is worth a look, None if no run has ended."""
@@ -211,6 +208,7 @@ class Run(Steered):
         self._nit = np.where(counting, self.state.nit, self._nit)
         self._nfev = np.where(counting, self.state.nfev, self._nfev)
         self._status = np.where(going, reason, self._status)
+        self._active = self._status == 0 if self._status.any() else None
 
     def _look_around(self, stopped: NDArray[np.bool_]) -> Generator[list[Batch], Answer, None]:
         """Evaluate a few points around the places where runs have stopped: a better one shows that it is no minimum."""
@@ -220,11 +218,6 @@ class Run(Steered):
             self._status = np.where(stopped, ended, self._status)
         self._status = np.where(stopped & seen.is_better, Status.STALLED, self._status)
         self._nfev = self._nfev + np.where(stopped, seen.spent, 0)
-
-    @property
-    def _active(self) -> NDArray[np.bool_] | None:
-        """Which runs of a batch are still going; None while all are."""
-        return self._status == 0 if self._status.any() else None
 
     def _search_locally(self, outcome: _Outcome) -> Generator[list[Batch], Answer, _Outcome]:
         """A local search, if one is due, and what came of the generation together with it."""
@@ -237,6 +230,10 @@ class Run(Steered):
         local.ended(start, before, found.own, found.is_back)
         return outcome._replace(end=found.end, replayed=outcome.replayed and found.replayed)
 
+    def _numbers(self, count: int, active: NDArray[np.bool_] | None = None) -> Any:
+        """The numbers of the next evaluations in a store, if runs there need any."""
+        return None if self._numbering is None else self._numbering.of(self.state.nfev, count, active)
+
     def _ask(self) -> Batch:
         """The points of the next generation of all runs that are going, as far as the budget allows."""
         state, limits, active = self.state, self.limits, self._active
@@ -244,28 +241,28 @@ class Run(Steered):
         m, d = x.shape[-2:]
         most = None if limits.maxfev is None else limits.maxfev - state.nfev
         if not state.batch:  # a single run may stop between two points, and some of them may cost nothing
-            numbers = None if self._numbering is None else self._numbering.of(state.nfev, m, None)
-            return Batch(x, True, limits.deadline, numbers=numbers, most=most)
+            return Batch(x, True, limits.deadline, numbers=self._numbers(m), most=most)
         k = m if most is None else min(m, most)
         rows = x[..., :k, :] if active is None else x[active, :k, :]
-        numbers = None if self._numbering is None else self._numbering.of(state.nfev, k, active)
-        return Batch(rows.reshape(-1, d), False, numbers=numbers)
+        return Batch(rows.reshape(-1, d), False, numbers=self._numbers(k, active))
 
     def _tell(self, answer: Answer) -> _Outcome:
         """Give the swarm whatever was evaluated, also if time ran out or an interrupt came."""
         state, active, x = self.state, self._active, self.state.points()
-        m, is_cut = x.shape[-2], False
+        runs = np.zeros(1, dtype=int) if not state.batch else np.arange(*state.batch)
+        runs = runs if active is None or not state.batch else runs[active]
+        values, m, is_cut = answer.values, x.shape[-2], False
         if state.batch:
-            values = answer.values.reshape(len(x) if active is None else int(active.sum()), -1)
+            values = values.reshape(len(runs), -1)
             k = values.shape[-1]
-            self._note_failures(answer, k)
         else:
-            k = len(answer.values)
-            state.note_failures(answer.failed, np.zeros(m, dtype=int))
-            values = state.scored(x[:k], answer.values)
+            k = len(values)
+            values = state.scored(x[:k], values) if state.judge.n_constraints else values
             is_cut = k < m and (self.limits.maxfev is None or state.nfev + k - answer.recalled < self.limits.maxfev)
-            if k == 0 and state.swarm is not None:
-                return _Outcome(moved=False, end=answer.end, replayed=answer.replayed)
+        if answer.failed:
+            state.note_failures(answer.failed, np.repeat(runs, k))
+        if k == 0 and state.swarm is not None:
+            return _Outcome(moved=False, end=answer.end, replayed=answer.replayed)
         if state.swarm is None and not state.knows_a_value and not (values < np.inf).any():
             if answer.end is not None:  # nothing is known yet
                 raise answer.end
@@ -279,106 +276,89 @@ class Run(Steered):
             state.take(f, k, active, self._may_fail)
         state.n_recalled += answer.recalled  # they cost nothing
         state.nfev -= answer.recalled
-        return _Outcome(True, answer.end, is_cut, answer.replayed, _rule_of(answer.known))
-
-    def _note_failures(self, answer: Answer, k: int) -> None:
-        """Count the points of a batch that have failed, ``k`` of each run that is going."""
-        runs = np.arange(len(self.state.failure_kinds))
-        self.state.note_failures(answer.failed, np.repeat(runs if self._active is None else runs[self._active], k))
+        return _Outcome(
+            True, answer.end, is_cut, answer.replayed, Rule.NONE if answer.known is None else rule_of(answer.known)
+        )
 
 
-class AsynchronousRun(Run):
-    """Take a run to its end whose particles move as soon as their own values are known.
-
-    The clock and the target are checked after every value, other limits after every generation. When time is up, the
-    points that are being evaluated are waited for; when the target is reached, they are not.
-    """
-
-    def __init__(self, state: RunState, limits: Limits, observe: Observe, queue: PointQueue) -> None:
-        super().__init__(state, limits, observe)
-        self._queue, self._particles = queue, Particles(state)
-        self._known: KnownPoints | None = None
-
-    def _course(self) -> Steps:
-        state, particles = self.state, self._particles
-        status: Status | None = None
-        try:
-            if state.n_to_start == 0:  # a run that is continued
-                status = self._reached()
-            while status is None:
-                x = self._ask_one()
-                if x is None and particles.n_out == 0:
-                    status = Status.TIME
-                    break
-                answer: Answer | None = yield [] if x is None else [Batch(x[None])]
-                if answer is not None:
-                    status = self._tell_one(answer)
-            if not particles.is_complete and status in (Status.TIME, Status.MAXFEV, Status.TARGET):
-                particles.cut_short()
-                status = self._after_generation() or status
-        except (KeyboardInterrupt, EngineDown, StopAll) as error:
-            if state.swarm is None or state.incumbent.value == np.inf:
-                raise
-            if not particles.is_complete:
-                particles.cut_short()
-                self._observe(state)
-            status, self._why = status_of(error)
-        yield from self._finish(status)
-        nit, nfev = np.asarray(state.nit), np.asarray(state.nfev)
-        return Ends(np.asarray(self._status), nit, nfev, self._rule, self.limits.deadline, self._why)
-
-    def _finish(self, status: Status) -> Generator[list[Batch], Answer, None]:
-        """Give up what is being evaluated, and look around the place where the run has stopped, if it has converged."""
-        self._queue.close()
-        self._end(status)
-        rule = _rule_of(self._known) or self.state.has_converged(self.limits.tol)
-        self._rule = np.asarray(Rule.NONE if rule is None else rule)
-        if status is Status.CONVERGED and is_worth_it(self._rule, self.limits.tol):
-            try:
-                yield from self._look_around(np.asarray(True))
-            except (KeyboardInterrupt, EngineDown, StopAll) as error:
-                ended, self._why = status_of(error)
-                self._status = np.asarray(ended)
-
-    def _ask_one(self) -> Floats | None:
-        """The next point, if there is room, time and budget for one."""
-        limits, nfev = self.limits, self.state.nfev
-        late = limits.deadline is not None and nfev > 0 and time.monotonic() >= limits.deadline
-        may_ask = self._queue.is_replaying or (not late and self._particles.may_ask(limits))
-        if not may_ask or self._queue.room <= 0:
-            return None
-        return self._particles.ask(limits.progress(self._particles.generations, nfev))
-
-    def _tell_one(self, answer: Answer) -> Status | None:
-        """Take the value of a point; why the run ends with it, if it does."""
-        state = self.state
-        self._known = answer.known
-        is_generation = self._particles.tell(answer)
-        if answer.replayed:  # recorded values take no time of this call
-            self.limits = self.limits.restarted()
-        if is_generation:
-            return self._after_generation()
-        if state.swarm is not None and self.limits.is_hit(state.incumbent):
-            return Status.TARGET
-        return Status.MAXFEV if self.limits.maxfev is not None and state.nfev >= self.limits.maxfev else None
-
-    def _after_generation(self) -> Status | None:
-        if self.state.incumbent.value == np.inf:
-            raise NoFiniteValue
-        self._observe(self.state)
-        return self._reached()
-
-    def _reached(self) -> Status | None:
-        """The limit that holds now, if any but the clock: when time is up, points under way are waited for."""
-        state, rule = self.state, _rule_of(self._known)
-        converged = np.asarray(rule) if rule else state.has_converged(self.limits.tol)
-        timeless = self.limits._replace(deadline=None)
-        reached = timeless.reached(state.incumbent, converged, state.nit, state.nfev)
-        return None if reached is None else Status(int(reached))
-
-
-def _rule_of(known: KnownPoints | None) -> Rule:
+def rule_of(known: KnownPoints | None) -> Rule:
     """The rule that ends a run because there are no new points."""
     if known is None or not known.is_exhausted:
         return Rule.NONE
     return Rule.COMPLETE if known.is_complete else Rule.NOTHING_NEW
+
+
+Returned = TypeVar("Returned")
+_MORE: list[tuple[int, Answer | None]] = [(0, None)]  # there is room for more points of the first run
+
+
+def drive(runs: Sequence[Steered], queue: Any, after_round: Callable[[], bool] = lambda: False) -> None:
+    """Take runs to their ends (``run.ends``).
+
+    ``queue`` evaluates batches: a `Queue`, or compiled runs, which do it inside. ``after_round`` is called when runs
+    have had values, and may end them all by returning True. An interrupt, or the loss of the workers, ends them too;
+    each keeps the best of its evaluations.
+    """
+    n_going = len(runs)
+
+    def deliver(answers: Sequence[tuple[int, Answer | None]]) -> bool:
+        """Give runs their values, and queue the batches that they want next; whether there are any."""
+        nonlocal n_going
+        wants_more = was_interrupted = False
+        for number, answer in answers:
+            run = runs[number]
+            for batch in run.send(answer):
+                queue.send(number, batch)
+                wants_more = True
+            if run.ends is not None:
+                n_going -= 1
+                was_interrupted |= bool((run.ends.status == Status.INTERRUPTED).any())
+        if was_interrupted and n_going:
+            raise KeyboardInterrupt  # it came while one swarm was moved: the other runs end, too
+        return wants_more
+
+    try:
+        deliver([(number, None) for number in range(len(runs))])
+        while n_going:
+            while n_going and queue.room > 0 and deliver(_MORE):  # a run that takes values in any order is alone
+                pass
+            if not n_going:
+                break
+            answers = queue.receive(runs[0].limits.deadline)
+            deliver(answers)
+            if answers and after_round():
+                raise StopAll
+    except (KeyboardInterrupt, EngineDown, StopAll) as error:
+        for run in runs:
+            if run.ends is None:
+                run.throw(error)
+    except NoFiniteValue:
+        failure = queue.explain_total_failure()
+        raise failure from failure.__cause__
+
+
+def drive_alone(steps: Generator[list[Batch], Any, Returned], queue: Queue) -> Returned:
+    """Take one search to its end that is not part of a run."""
+    try:
+        batches = next(steps)
+        while True:
+            for batch in batches:
+                queue.send(0, batch)
+            batches = steps.send(queue.receive()[0][1])
+    except StopIteration as finished:
+        returned: Returned = finished.value
+        return returned
+
+
+@contextmanager
+def naming_the_best(states: Sequence[RunState]) -> Iterator[None]:
+    """Add the best point so far to an error that ends runs, in a user's attractor for example."""
+    try:
+        yield
+    except Exception as error:
+        known = [one for one in states if one.swarm is not None and one.nfev and np.isfinite(one.incumbent.value).any()]
+        if len(known) == 1 and not known[0].batch:
+            (state,) = known
+            best = f"{state.incumbent.value} at {state.space.text(state.best.x)}"
+            error.add_note(f"The best of the {state.nfev} evaluations before this error: {best}")
+        raise

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import OptimizeResult
 
-from paoswarm._checks import real_number
 from paoswarm.core import order
 from paoswarm.core import swarm as swarms
 from paoswarm.core.arrays import Floats
@@ -20,26 +19,28 @@ from paoswarm.evaluate.constraints import ConstraintSet
 from paoswarm.methods import moves
 from paoswarm.methods.adaptive_pao import AdaptivePAO
 from paoswarm.methods.agreement import Agreement
-from paoswarm.methods.method import FEWEST_PARTICLES, Method
-from paoswarm.run import read_input
-from paoswarm.run.first_swarm import FirstSwarm
-from paoswarm.run.incumbent import Incumbent, best_of, better_of, leader_of, reported, with_measurements
-from paoswarm.run.judge import FeasibleFirst, Judge
-from paoswarm.run.local_searches import LocalSearches
+from paoswarm.methods.method import Method
+from paoswarm.methods.moves import TOL
+from paoswarm.run.beside import LocalSearches
+from paoswarm.run.first_swarm import FirstSwarm, choose_size
+from paoswarm.run.judge import (
+    FeasibleFirst,
+    Incumbent,
+    best_of,
+    better_of,
+    judge_for,
+    leader_of,
+    reported,
+    with_measurements,
+)
+from paoswarm.run.read_input import Box, check_share, read_swarm
 from paoswarm.run.result import combined_agreement
 from paoswarm.run.stopping import Limits, Rule, judge_convergence
 from paoswarm.space.space import Space
 
 
 class RunState:
-    """One run, or a batch of runs, from the first swarm on.
-
-    Parameters
-    ----------
-    space, method
-    n_particles, x0, f0, init, reevaluate, rng
-        As in `Optimizer`; a list of seeds makes a batch.
-    constraints : ConstraintSet or None
+    """One run, or a batch of runs, from the first swarm on. Arguments are those of `Optimizer`, read.
 
     Attributes
     ----------
@@ -47,13 +48,15 @@ class RunState:
         None before the first values.
     nit, nfev, n_recalled : int
         Generations; evaluations of every run that is still going; points that were not evaluated, because their values
-        were known.
+        were known; failed evaluations.
     failure_kinds : list of Counter
         How many points of each run have failed in which way.
     stale : int or array
         Generations since the best point last improved.
-    moved : array of bool or None
-        The runs of a batch that moved last; None for all.
+    incumbent : Incumbent or None
+        The best point so far, in the swarm's coordinates; None before the first values.
+    mover : Mover
+        What moves the swarm.
     judge : Judge
         What points are compared by.
     local : LocalSearches or None
@@ -82,22 +85,21 @@ class RunState:
         self.batch: tuple[int, ...] = (len(seeds),) if is_batch else ()
         self.draw = Draw([generator(seed) for seed in seeds], self.batch)
         self._share = check_share(reevaluate)
+        self._is_noisy = self._share > 0
         if not space.is_identity and not method.wall.is_bounded:
             raise ValueError("walls='none' goes with plain bounds only: other variables end at theirs")
         self.swarm: Swarm | None = None
         self.nit = self.nfev = self.n_recalled = 0
         self.failure_kinds: list[Counter[str]] = [Counter() for _ in seeds]
         self.stale: Any = np.zeros(self.batch, dtype=np.int64) if self.batch else 0
-        self.moved: NDArray[np.bool_] | None = None
-        self._best: Incumbent | None = None
+        self.incumbent: Any = None
         self._pending: Floats | None = None  # what was asked for and is not told yet
         self._proposal: Proposal | None = None
         self._again: Any = None  # numbers of the bests that are measured again
         self._spread: tuple[Swarm, Floats] | None = None  # of the swarm beside it
         self._first: FirstSwarm | None = None
-        self._keeps_bests = moves.keeps_bests(method)
-        self._leads = self._keeps_bests  # with repeats: whether the swarm's leader is always the best point
-        self.judge = self._judge_by(constraints, f0, init)
+        self.tol = TOL  # the accuracy that the user wants
+        self.judge = judge_for(constraints, f0, init, bool(self.batch), remembers=self._is_noisy)
         self.local: LocalSearches | None = None
         searches_locally = isinstance(method, AdaptivePAO) and method.local and not self._is_noisy
         if isinstance(self.judge, FeasibleFirst) and searches_locally:
@@ -114,35 +116,24 @@ class RunState:
         if isinstance(init, Swarm):
             if x0 is not None or f0 is not None:
                 raise ValueError("x0 does not go with init=swarm; use Optimizer.inject to add points to a swarm")
-            moves.check(self.method, (*self.batch, init.n_particles))
+            n_particles = init.n_particles
+        else:
+            if n_particles is None:
+                n_particles = choose_size(self.method, self.space, None, None, x0, f0)
+            size = self.space.size
+            if isinstance(init, str) and x0 is None and size is not None and size <= n_particles:
+                init = np.resize(self.space.every_point(), (n_particles, len(self.lower)))
+            box = self.lower, self.upper
+            self._first = FirstSwarm(box, n_particles, x0, f0, init, self.allowed, self.space.axes)
+            n_particles = self._first.n_particles
+        moves.check(self.method, (*self.batch, n_particles))
+        self._keeps_bests = moves.keeps_bests(self.method)
+        self._leads = self._keeps_bests  # with repeats: whether the swarm's leader is always the best point
+        if self._first is None:
             self._continue(init, earlier)
-            return
-        if n_particles is None:
-            n_particles = choose_size(self.method, self.space, None, None, x0, f0)
-        size = self.space.size
-        if isinstance(init, str) and x0 is None and size is not None and size <= n_particles:
-            init = np.resize(self.space.every_point(), (n_particles, len(self.lower)))
-        self._first = FirstSwarm((self.lower, self.upper), n_particles, x0, f0, init, self.allowed, self.space.axes)
-        moves.check(self.method, (*self.batch, self._first.n_particles))
-        if self._first.n_unknown == 0:  # every value is known already
-            self._first.points(self.draw.generators, self.batch)
+        elif self._first.n_unknown == 0:  # every value is known already
+            self.first_points()
             self.begin(np.empty((*self.batch, 0)))
-
-    def _judge_by(self, constraints: ConstraintSet | None, f0: Any, init: Any) -> Judge:
-        if constraints is None:
-            return Judge()
-        if self.batch:
-            raise ValueError("a batch of runs has no constraints: use minimize_many, or one Optimizer for each run")
-        if f0 is not None:
-            raise ValueError(
-                "values of x0 do not go with constraints, because their numbers at these points are not known"
-            )
-        scales = None
-        if isinstance(init, Swarm | OptimizeResult):
-            scales = init.get("constraint_scales") if isinstance(init, OptimizeResult) else None
-            if scales is None or len(scales) != constraints.count:
-                raise ValueError("init must be the result of a run with the same constraints, not a swarm alone")
-        return FeasibleFirst(constraints, scales, remembers=self._is_noisy)
 
     def _located(self, what: str, points: Any) -> Any:
         """Points of the user in the swarm's coordinates; anything else unchanged."""
@@ -156,27 +147,29 @@ class RunState:
         is_bounded = self.method.wall.is_bounded
         if earlier is not None and earlier.get("space", self.space) != self.space:
             raise ValueError(f"init is a result of another space: {earlier.space!r}, not {self.space!r}")
-        swarm = read_input.read_swarm(swarm, self.batch, (self.lower, self.upper), is_bounded=is_bounded)
+        swarm = read_swarm(swarm, self.batch, (self.lower, self.upper), is_bounded=is_bounded)
         swarm = swarm._replace(axes=self.space.axes)
         if self._is_noisy and swarm.repeats is None:
             swarm = swarm._replace(repeats=swarms.measured_once(swarm.best_value))
         swarm = moves.begin(self.method, swarms.with_leader(swarm))
-        self.swarm, self._best = swarm, leader_of(swarm)
+        self.swarm, self.incumbent = swarm, leader_of(swarm)
         if earlier is None or "fun" not in earlier:
             return
         found = reported(earlier)
-        if not self.judge.resumes(earlier, self.space, float(self._best.score) if not self.batch else 0.0):
+        if not self.judge.resumes(earlier, self.space, float(self.incumbent.score) if not self.batch else 0.0):
             return
         if not self.space.is_identity:
             found = found._replace(x=self.space.keep(found.x))
         low, high = self.allowed
         is_inside = ((found.x >= low) & (found.x <= high)).all(axis=-1)
         found = found._replace(score=np.where(is_inside, found.score, np.inf))
-        best = better_of(self._best, found._replace(error=found.error if self._best.error is not None else None))
-        if self._keeps_bests and not self.batch and best is not self._best:  # found by polishing
+        best = better_of(
+            self.incumbent, found._replace(error=found.error if self.incumbent.error is not None else None)
+        )
+        if self._keeps_bests and not self.batch and best is not self.incumbent:  # found by polishing
             swarm = swarms.replace_worst(swarm, found.x[None], found.value[None])
-        self._leads = self._leads and best is self._best
-        self.swarm, self._best = swarm, best
+        self._leads = self._leads and best is self.incumbent
+        self.swarm, self.incumbent = swarm, best
 
     def points(self, progress: float = 0.0) -> Floats:
         """The points to evaluate next ``(*batch, m, d)``, in the swarm's coordinates; the same until they are told."""
@@ -209,14 +202,14 @@ class RunState:
 
     def told(self, swarm: Swarm, proposal: Proposal, values: Floats, evaluated: Any) -> Swarm:
         """A swarm after a move was evaluated, if it was."""
-        return moves.tell(self.method, swarm, proposal, values, evaluated)
+        return moves.tell(self.method, swarm, proposal, values, evaluated, self.tol)
 
     def begin(self, f: Floats, may_fail: bool = False) -> None:
         """Make the first swarm from its values ``(*batch, m)``."""
         assert self._first is not None
         first = self._first.swarm(f, self.batch, noisy=self._is_noisy, may_fail=may_fail)
         self.swarm = moves.begin(self.method, self.judge.tolerant(first, self.method))
-        self._best = leader_of(first)
+        self.incumbent = leader_of(first)
 
     def take(
         self, f: Floats, measured: int | None = None, active: NDArray[np.bool_] | None = None, may_fail: bool = False
@@ -232,37 +225,25 @@ class RunState:
         if before is None:  # may raise; then nothing has changed
             self.begin(f, may_fail)
         self._pending = None
-        self.moved = active
         self.nfev += m
-        if before is not None:
-            self._move_on(before, x, f, None if m == f.shape[-1] else np.arange(f.shape[-1]) < m, active)
-
-    def _move_on(
-        self,
-        before: Swarm,
-        x: Floats,
-        f: Floats,
-        evaluated: NDArray[np.bool_] | None,
-        active: NDArray[np.bool_] | None,
-    ) -> None:
-        """The next swarm and the best point, from the values of a proposal and of the bests measured again.
-
-        ``evaluated`` (m,) tells which points were evaluated; None if all were. The values of the others are NaN.
-        """
-        assert self._proposal is not None
-        assert self._best is not None
-        new = self._proposal.position.shape[-2]
-        swarm, old = before, self._best
+        if before is None:
+            return
+        evaluated = None if m == f.shape[-1] else np.arange(f.shape[-1]) < m
+        proposal = self._proposal
+        assert proposal is not None
+        new = proposal.position.shape[-2]
+        swarm, old = before, self.incumbent
         if f.shape[-1] > new:  # first what is remembered, so that the new points meet the better estimate
-            swarm = self._remeasured(before, x[..., new:, :], f[..., new:])
+            now = np.take_along_axis(before.best_position, self._again[..., None], axis=-2)
+            same = (now == x[..., new:, :]).all(axis=-1)  # one that was replaced meanwhile (`inject`) was not measured
+            swarm = self.judge.remeasured(before, self._again, np.where(same, f[..., new:], np.nan))
             if not self._leads:  # the next swarm may have forgotten it
-                self._best = with_measurements(old, swarm)
+                self.incumbent = with_measurements(old, swarm)
             x, f = x[..., :new, :], f[..., :new]
         if evaluated is not None:
             evaluated = None if evaluated[:new].all() else np.broadcast_to(evaluated[:new], (*self.batch, new))
         if before.repeats is None and not self._keeps_bests:  # before a user's code sees the values
             self.improve(x, f)
-        proposal = self._proposal
         if self.judge.is_tolerant:
             proposal = proposal._replace(objective=self.judge.objective(self.snapped(x)))
         after = self.told(swarm, proposal, f, evaluated)
@@ -277,36 +258,27 @@ class RunState:
         self.count_stale(old)
         self.nit += 1
 
-    def _remeasured(self, swarm: Swarm, asked: Floats, f: Floats) -> Swarm:
-        """The swarm after bests were measured again; one that was replaced meanwhile (`inject`) was not."""
-        now = np.take_along_axis(swarm.best_position, self._again[..., None], axis=-2)
-        same = (now == asked).all(axis=-1)
-        return self.judge.remeasured(swarm, self._again, np.where(same, f, np.nan))
-
     def improve(self, x: Floats, f: Floats) -> None:
         """The best point after these were evaluated."""
         assert self.swarm is not None
-        assert self._best is not None
         if self.swarm.repeats is not None:
-            self._best = leader_of(self.swarm) if self._leads else with_measurements(self._best, self.swarm)
+            self.incumbent = leader_of(self.swarm) if self._leads else with_measurements(self.incumbent, self.swarm)
         elif not self._keeps_bests or self.judge.is_tolerant:  # a tolerant swarm may prefer another
-            self._best = better_of(self._best, best_of(self.swarm.snapped(x), f))
+            self.incumbent = better_of(self.incumbent, best_of(self.swarm.snapped(x), f))
         else:  # the swarm's leader is the best of all
-            is_better = order.is_better(self.swarm.global_value, self._best.value)
+            is_better = order.is_better(self.swarm.global_value, self.incumbent.value)
             if self.batch:
-                self._best = better_of(self._best, leader_of(self.swarm)) if is_better.any() else self._best
+                self.incumbent = better_of(self.incumbent, leader_of(self.swarm)) if is_better.any() else self.incumbent
             elif is_better:
-                self._best = leader_of(self.swarm)
+                self.incumbent = leader_of(self.swarm)
 
     def count_stale(self, old: Incumbent, generations: int = 1) -> None:
         """Count the generations without improvement: with noise, without another best point."""
-        new = self._best
-        assert new is not None
+        new, stale = self.incumbent, self.stale + generations
         if new is old:
-            self.stale = self.stale + generations
+            self.stale = stale
             return
         improved = order.is_better(new.value, old.value) if new.error is None else (new.x != old.x).any(axis=-1)
-        stale = self.stale + generations
         self.stale = np.where(improved, 0, stale) if self.batch else 0 if improved else stale
 
     def take_extra(self, x: Floats, f: Floats, runs: NDArray[np.bool_], measured: int, recalled: int = 0) -> None:
@@ -315,7 +287,7 @@ class RunState:
         values = np.full(points.shape[:-1], np.inf)
         points[runs], values[runs] = x, f
         assert self.swarm is not None
-        self._best = better_of(self.incumbent, best_of(self.swarm.snapped(points), values))
+        self.incumbent = better_of(self.incumbent, best_of(self.swarm.snapped(points), values))
         self.n_recalled += recalled
         if not self.batch:  # otherwise the other runs go on
             self.nfev += measured - recalled
@@ -342,15 +314,10 @@ class RunState:
     @property
     def best(self) -> Incumbent:
         """The best point so far, of each run; of a choice the index of the entry."""
-        best = self.incumbent
-        return best if self.space.is_identity else best._replace(x=self.space.rows(best.x))
-
-    @property
-    def incumbent(self) -> Incumbent:
-        """The same in the swarm's coordinates."""
-        if self._best is None:
+        best: Incumbent | None = self.incumbent
+        if best is None:
             raise RuntimeError("no best point yet: call ask, evaluate the points, then call tell")
-        return self._best
+        return best if self.space.is_identity else best._replace(x=self.space.rows(best.x))
 
     @property
     def shown_value(self) -> Any:
@@ -369,11 +336,6 @@ class RunState:
     def n_again(self) -> int:
         """How many bests are measured again in a generation."""
         return max(1, round(self._share * self.n_particles)) if self._share else 0
-
-    @property
-    def n_each(self) -> int:
-        """How many points a generation takes, if the method asks for one for each particle."""
-        return self.n_particles + self.n_again
 
     @property
     def n_to_start(self) -> int:
@@ -395,11 +357,7 @@ class RunState:
         return self._spread[1]
 
     @property
-    def _is_noisy(self) -> bool:
-        return self._share > 0
-
-    @property
-    def allowed(self) -> read_input.Box:
+    def allowed(self) -> Box:
         """Where points may lie: without walls the bounds are only where the search begins."""
         if self.method.wall.is_bounded:
             return self.lower, self.upper
@@ -410,7 +368,7 @@ class RunState:
         """The most evaluations of a run; None if unknown, because the method may ask for any number of points."""
         if not (self._keeps_bests or self.method.takes_batches):
             return limits.maxfev
-        return limits.evaluations(self.n_to_start, self.n_each)
+        return limits.evaluations(self.n_to_start, self.n_particles + self.n_again)
 
     def has_converged(self, tol: float) -> NDArray[np.int64] | None:
         """The `Rule` by which each run has converged; None if none has, or if nothing would end them."""
@@ -432,33 +390,6 @@ class RunState:
 
     @property
     def constrained_fields(self) -> dict[str, Any]:
-        """What a result says about constraints; empty without them."""
+        """What a result says about constraints, if there are any."""
         fields = self.judge.fields(self.incumbent.x, self.incumbent.value)
-        if fields:
-            fields["local_searches"] = () if self.local is None else self.local.found
-        return fields
-
-    @property
-    def shown(self) -> dict[str, Any]:
-        """The space as a field of results; nothing for plain bounds."""
-        return {} if self.space.is_plain else {"space": self.space}
-
-
-def check_share(reevaluate: Any) -> float:
-    """The share of bests that is measured again, if it is one."""
-    share = real_number("reevaluate", reevaluate, 0.0, may_equal=True)
-    if share > 1:
-        raise ValueError(f"reevaluate is a share of the swarm between 0 and 1, got {reevaluate!r}")
-    return share
-
-
-def choose_size(method: Method, space: Space, maxfev: int | None, maxiter: int | None, x0: Any, f0: Any) -> int:
-    """The number of particles if the user gives none: what the method says, and room for all of ``x0``.
-
-    A space with fewer points needs no more particles than that: each choice counts as many unknowns as it has entries.
-    """
-    n_given = 0 if x0 is None or f0 is not None else len(np.atleast_2d(np.asarray(x0, dtype=object)))
-    wanted = method.default_particles(len(space.lower), maxfev, maxiter)
-    if space.size is not None:
-        wanted = min(wanted, max(space.size, method.smallest_swarm, FEWEST_PARTICLES))
-    return max(n_given, wanted)
+        return fields | {"local_searches": () if self.local is None else self.local.found}

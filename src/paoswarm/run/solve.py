@@ -13,15 +13,13 @@ from paoswarm.evaluate.calls import to_fingerprint
 from paoswarm.evaluate.engines import EngineDown
 from paoswarm.evaluate.evaluator import Evaluator
 from paoswarm.evaluate.queue import KnownPoints, PointQueue, Queue
-from paoswarm.run.call import Call
-from paoswarm.run.compiled_runs import solve_compiled
-from paoswarm.run.drive import drive, naming_the_best
-from paoswarm.run.history import Recorder
+from paoswarm.run.asynchronous import AsynchronousRun
+from paoswarm.run.call import Call, describe_run, record_end
 from paoswarm.run.many_result import Found, ManyResult, make_result, so_far
+from paoswarm.run.observers import Recorder
 from paoswarm.run.polish import polish_each, with_reserve
 from paoswarm.run.result import Result
-from paoswarm.run.run import AsynchronousRun, Ends, Numbering, Observe, Run
-from paoswarm.run.run_description import describe_run
+from paoswarm.run.run import Ends, Numbering, Observe, Run, drive, naming_the_best
 from paoswarm.run.run_state import RunState
 from paoswarm.run.stopping import Limits, Status
 from paoswarm.space.evaluations import Evaluations
@@ -35,6 +33,8 @@ _BLOCK = 40_000
 def solve(call: Call) -> ManyResult:
     """Take all runs of a call to their ends."""
     if call.engine is not None:
+        from paoswarm.run.compiled_runs import solve_compiled
+
         try:
             return solve_compiled(call, call.engine)
         except NotCompiled as lack:
@@ -43,7 +43,7 @@ def solve(call: Call) -> ManyResult:
         call = call.on_numpy()
     template = call.states(range(1))[0]
     limits = call.limits.starting_with(template.n_to_start)
-    call.warn_if_few_generations(template.n_to_start, template.n_each)
+    call.warn_if_few_generations(template.n_to_start, template.n_particles + template.n_again)
     for_swarms = with_reserve(limits, len(call.space.lower), template.n_to_start) if call.polish else limits
     journal = None
     if call.store is not None:
@@ -72,7 +72,9 @@ def solve(call: Call) -> ManyResult:
         if call.polish:
             _polish(call, many, why, groups, evaluate, limits, journal)
         if journal is not None:
-            _end(journal, many, call)
+            record_end(call, journal, many)
+            if call.runs is None:
+                many.message[0] += journal.origin(int(many.nfev[0]))
     evaluate.warn()
     if call.runs is None:
         many["histories"] = [groups[0].recorders[0].history()]
@@ -129,19 +131,9 @@ def _run_all(
 
 
 class Group:
-    """Some of the runs of a call, evaluated together, and everything that looks at them.
+    """Some of the runs of a call, with one state for all of them or one for each, and everything that looks at them.
 
-    Parameters
-    ----------
-    call : Call
-    states : list of RunState
-        One for all of these runs, or one for each.
-    numbers : range
-        Which runs these are.
-    earlier : list of Group
-        Those that are done, for the progress bar.
-    bar : ProgressBar
-    evaluate : Evaluator
+    The progress bar also shows ``earlier`` groups, which are done.
     """
 
     def __init__(
@@ -156,6 +148,7 @@ class Group:
         self.states = states
         self.recorders = [Recorder(only_best=call.runs is not None) for _ in states]
         self.ends: list[Ends] = []
+        self._runs: list[Run] = []
         self._call, self._evaluate, self._bar = call, evaluate, bar
         parts = [np.array(numbers)] if states[0].batch else [np.array(r) for r in numbers]
         self._numberings = [Numbering(call.n_runs, part) for part in parts]
@@ -186,29 +179,23 @@ class Group:
         for state, recorder in zip(self.states, self.recorders, strict=True):
             if state.swarm is not None:  # a run that is continued
                 recorder.record(state)
-        runs: list[Run]
         queue: Queue
         # Whatever moves by generations only gains nothing from values that come one at a time.
         if call.options.workers.asynchronous and call.method.moves_singly:
             queue = points = PointQueue(self._evaluate, known)
             _warn_if_idle(self.states[0].n_particles, points.slots)
-            runs = [AsynchronousRun(self.states[0], limits, self._observer(0), points)]
+            self._runs = [AsynchronousRun(self.states[0], limits, self._observer(0), points)]
         else:
             queue = Queue(self._evaluate, known)
             may_fail = len(self.states) > 1  # one run may fail as long as others do not
             is_numbered = is_stored and call.runs is not None
-            runs = [
-                Run(
-                    state,
-                    limits,
-                    self._observer(i),
-                    may_fail=may_fail,
-                    numbering=self._numberings[i] if is_numbered else None,
-                )
+            numberings = [one if is_numbered else None for one in self._numberings]
+            self._runs = [
+                Run(state, limits, self._observer(i), may_fail=may_fail, numbering=numberings[i])
                 for i, state in enumerate(self.states)
             ]
-        drive(runs, queue, self._after_round)
-        self.ends = [run.ends for run in runs if run.ends is not None]
+        drive(self._runs, queue, self._after_round)
+        self.ends = [run.ends for run in self._runs if run.ends is not None]
         if all((ends.status == Status.FAILED).all() for ends in self.ends):
             raise self._evaluate.explain_total_failure()
 
@@ -233,7 +220,8 @@ class Group:
         return notify is not None and has_moved and not self._evaluate.replayed and notify(self._so_far)
 
     def _so_far(self) -> Result:
-        found = [Found.of(state, recorder) for state, recorder in zip(self.states, self.recorders, strict=True)]
+        each = zip(self.states, self.recorders, self._runs, strict=True)
+        found = [Found.of(state, recorder, run.so_far, is_over=False) for state, recorder, run in each]
         many = so_far(found, self._call.space)
         return many if self._call.runs is not None else many.run(0)
 
@@ -244,14 +232,3 @@ def _warn_if_idle(n_particles: int, slots: int | None) -> None:
             f"{n_particles} particles cannot keep {slots} workers busy, since each has one evaluation at a time: raise "
             "n_particles"
         )
-
-
-def _end(journal: Journal, many: ManyResult, call: Call) -> None:
-    """Record how the runs have ended."""
-    is_final = len(many.status) == call.n_runs and bool(((many.status > 0) & (many.status != Status.TIME)).all())
-    reasons = [Status(code) for code in sorted(set(many.status.tolist()))]
-    sentences = [f"{int(np.sum(many.status == reason))} x {reason.message}" for reason in reasons]
-    message = many.message[0] if call.runs is None else " ".join(sentences)
-    journal.end(" ".join(reason.name for reason in reasons), message, final=is_final)
-    if call.runs is None:
-        many.message[0] += journal.origin(int(many.nfev[0]))

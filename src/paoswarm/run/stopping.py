@@ -22,7 +22,8 @@ from paoswarm.core import order
 from paoswarm.core.arrays import Floats
 from paoswarm.core.swarm import Swarm
 from paoswarm.methods.agreement import Agreement
-from paoswarm.run.incumbent import Incumbent
+from paoswarm.methods.moves import TOL
+from paoswarm.run.judge import Incumbent
 
 
 class Status(IntEnum):
@@ -227,19 +228,6 @@ def _agree(swarm: Swarm) -> Any:
         return swarm.best_value.max(axis=-1) - best <= SAME * np.abs(best)
 
 
-def _convergence_sentence(rule: Rule, tol: float, n_unknowns: int, method: object) -> str:
-    """The rule that ended a run as a sentence."""
-    return {
-        Rule.NONE: "Converged.",
-        Rule.SPREAD: f"Converged: the swarm's spread is below tol={tol:g}.",
-        Rule.VALUES: "Converged: the best values of all particles are equal to rounding.",
-        Rule.PATIENCE: f"Converged: no better point in the last {patience(n_unknowns)} generations.",
-        Rule.COMPLETE: "Converged: every point of the space was evaluated.",
-        Rule.NOTHING_NEW: "Converged: the swarm finds no points that were not evaluated before.",
-        Rule.OWN: f"Converged, by the rule of {type(method).__name__}.",
-    }[rule]
-
-
 _BACK = 10  # generations over which progress is told
 _OUT_OF_BUDGET = (Status.MAXFEV, Status.MAXITER, Status.TIME)
 _REGARDLESS = (Status.TARGET, Status.CALLBACK, Status.FAILED)  # then it does not matter whether searches agree
@@ -256,26 +244,30 @@ def explain(
     agreement: Agreement | None = None,
 ) -> str:
     """The sentences for a run with these ``best`` values after its generations, and a final ``value``."""
-    if agreement is None or status in _REGARDLESS or rule in (Rule.COMPLETE, Rule.NOTHING_NEW):
-        return _reason(status, rule, limits, best, value, n_unknowns, method)
-    if status is Status.CONVERGED:
-        return f"{'Converged' if agreement.is_feasible else 'Stopped'}: {agreement}"
-    if status in _OUT_OF_BUDGET and (agreement.n_searches or method is None):  # else the last generations tell more
-        return f"{limits.message(status)} {agreement}"
-    return f"{_reason(status, rule, limits, best, value, n_unknowns, method)} {agreement}"
-
-
-def _reason(
-    status: Status, rule: Rule, limits: Limits, best: Floats, value: float, n_unknowns: int, method: object
-) -> str:
-    if status is Status.CONVERGED:
-        return _convergence_sentence(rule, limits.tol, n_unknowns, method)
-    if status is Status.STALLED and len(best):
-        return f"{status.message[:-1]}: a point near it has {value:.6g} instead of {best[-1]:.6g}."
     why = limits.message(status)
-    if status in _OUT_OF_BUDGET and len(best) > 1 and math.isfinite(best[-1]):
-        return f"{why[:-1]}; {_progress(best)}."
-    return why
+    has_searches = agreement is not None and status not in _REGARDLESS
+    has_searches = has_searches and rule not in (Rule.COMPLETE, Rule.NOTHING_NEW)
+    if has_searches and agreement is not None:
+        if status is Status.CONVERGED:
+            within = f" within tol={limits.tol:g}" if limits.tol > TOL else ""
+            return f"{f'Converged{within}' if agreement.is_feasible else 'Stopped'}: {agreement}"
+        if status in _OUT_OF_BUDGET and (agreement.n_searches or method is None):  # else the last generations tell more
+            return f"{why} {agreement}"
+    if status is Status.CONVERGED:
+        why = {
+            Rule.NONE: "Converged.",
+            Rule.SPREAD: f"Converged: the swarm's spread is below tol={limits.tol:g}.",
+            Rule.VALUES: "Converged: the best values of all particles are equal to rounding.",
+            Rule.PATIENCE: f"Converged: no better point in the last {patience(n_unknowns)} generations.",
+            Rule.COMPLETE: "Converged: every point of the space was evaluated.",
+            Rule.NOTHING_NEW: "Converged: the swarm finds no points that were not evaluated before.",
+            Rule.OWN: f"Converged, by the rule of {type(method).__name__}.",
+        }[rule]
+    elif status is Status.STALLED and len(best):
+        why = f"{status.message[:-1]}: a point near it has {value:.6g} instead of {best[-1]:.6g}."
+    elif status in _OUT_OF_BUDGET and len(best) > 1 and math.isfinite(best[-1]):
+        why = f"{why[:-1]}; {_progress(best)}."
+    return f"{why} {agreement}" if has_searches else why
 
 
 def _progress(best: Floats) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
+from collections.abc import Generator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,9 +13,12 @@ from paoswarm.core import order
 from paoswarm.core import swarm as swarms
 from paoswarm.core.arrays import Floats
 from paoswarm.core.swarm import Proposal
-from paoswarm.evaluate.queue import Answer
+from paoswarm.evaluate.engines import EngineDown
+from paoswarm.evaluate.queue import Answer, Batch, KnownPoints, PointQueue
+from paoswarm.run.beside import is_worth_it
+from paoswarm.run.run import NoFiniteValue, Observe, Run, Steps, StopAll, rule_of, status_of
 from paoswarm.run.run_state import RunState
-from paoswarm.run.stopping import Limits
+from paoswarm.run.stopping import Limits, Rule, Status
 
 # The share of the first swarm that must be known before a particle moves. If all of it had to be known, one slow
 # evaluation would hold up every worker; benchmarks/asynchronous.py measures the effect.
@@ -37,13 +42,6 @@ class Particles:
 
     Everything follows from the order of asks and tells: chance is drawn when a point is asked for, and an ask that
     returns None draws nothing. So a recorded order repeats a run.
-
-    Attributes
-    ----------
-    n_asked, n_out : int
-        Points that were asked for, and those of them that were not told yet.
-    is_complete : bool
-        Whether no generation has begun since the last one was completed.
     """
 
     def __init__(self, state: RunState) -> None:
@@ -52,7 +50,7 @@ class Particles:
         self._size = self._n + state.n_again  # evaluations of a generation
         self._best_before: Any = None if state.swarm is None else state.incumbent  # at the end of the last generation
         self._boundary = self._n_first or self._size  # evaluations with which a generation is complete
-        self.is_complete = True
+        self.is_complete = True  # no generation has begun since the last one was completed
         self.n_asked = 0
         n_known = self._n - self._n_first
         self._to_start = deque(range(n_known, self._n))  # particles whose first point has not been asked for
@@ -169,3 +167,93 @@ def _rows(part: Any, i: int, n: int) -> Any:
         return type(part)(*(_rows(array, i, n) for array in part))
     has_rows = isinstance(part, np.ndarray) and part.ndim > 0 and len(part) == n
     return np.broadcast_to(part[i], part.shape) if has_rows else part
+
+
+class AsynchronousRun(Run):
+    """Take a run to its end whose particles move as soon as their own values are known.
+
+    The clock and the target are checked after every value, other limits after every generation. When time is up, the
+    points that are being evaluated are waited for; when the target is reached, they are not.
+    """
+
+    def __init__(self, state: RunState, limits: Limits, observe: Observe, queue: PointQueue) -> None:
+        super().__init__(state, limits, observe)
+        self._queue, self._particles = queue, Particles(state)
+        self._known: KnownPoints | None = None
+
+    def _course(self) -> Steps:
+        state, particles = self.state, self._particles
+        status: Status | None = None
+        try:
+            if state.n_to_start == 0:  # a run that is continued
+                status = self._reached()
+            while status is None:
+                x = self._ask_one()
+                if x is None and particles.n_out == 0:
+                    status = Status.TIME
+                    break
+                answer: Answer | None = yield [] if x is None else [Batch(x[None])]
+                if answer is not None:
+                    status = self._tell_one(answer)
+            if not particles.is_complete and status in (Status.TIME, Status.MAXFEV, Status.TARGET):
+                particles.cut_short()
+                status = self._after_generation() or status
+        except (KeyboardInterrupt, EngineDown, StopAll) as error:
+            if state.swarm is None or state.incumbent.value == np.inf:
+                raise
+            if not particles.is_complete:
+                particles.cut_short()
+                self._observe(state)
+            status, self._why = status_of(error)
+        yield from self._finish(status)
+        nit, nfev = np.asarray(state.nit), np.asarray(state.nfev)  # values may have come since it has ended
+        return self.so_far._replace(nit=nit, nfev=nfev)
+
+    def _finish(self, status: Status) -> Generator[list[Batch], Answer, None]:
+        """Give up what is being evaluated, and look around the place where the run has stopped, if it has converged."""
+        self._queue.close()
+        self._end(status)
+        rule = rule_of(self._known) or self.state.has_converged(self.limits.tol)
+        self._rule = np.asarray(Rule.NONE if rule is None else rule)
+        if status is Status.CONVERGED and is_worth_it(self._rule, self.limits.tol):
+            try:
+                yield from self._look_around(np.asarray(True))
+            except (KeyboardInterrupt, EngineDown, StopAll) as error:
+                ended, self._why = status_of(error)
+                self._status = np.asarray(ended)
+
+    def _ask_one(self) -> Floats | None:
+        """The next point, if there is room, time and budget for one."""
+        limits, nfev = self.limits, self.state.nfev
+        late = limits.deadline is not None and nfev > 0 and time.monotonic() >= limits.deadline
+        may_ask = self._queue.is_replaying or (not late and self._particles.may_ask(limits))
+        if not may_ask or self._queue.room <= 0:
+            return None
+        return self._particles.ask(limits.progress(self._particles.generations, nfev))
+
+    def _tell_one(self, answer: Answer) -> Status | None:
+        """Take the value of a point; why the run ends with it, if it does."""
+        state = self.state
+        self._known = answer.known
+        is_generation = self._particles.tell(answer)
+        if answer.replayed:  # recorded values take no time of this call
+            self.limits = self.limits.restarted()
+        if is_generation:
+            return self._after_generation()
+        if state.swarm is not None and self.limits.is_hit(state.incumbent):
+            return Status.TARGET
+        return Status.MAXFEV if self.limits.maxfev is not None and state.nfev >= self.limits.maxfev else None
+
+    def _after_generation(self) -> Status | None:
+        if self.state.incumbent.value == np.inf:
+            raise NoFiniteValue
+        self._observe(self.state)
+        return self._reached()
+
+    def _reached(self) -> Status | None:
+        """The limit that holds now, if any but the clock: when time is up, points under way are waited for."""
+        state, rule = self.state, rule_of(self._known)
+        converged = np.asarray(rule) if rule else state.has_converged(self.limits.tol)
+        timeless = self.limits._replace(deadline=None)
+        reached = timeless.reached(state.incumbent, converged, state.nit, state.nfev)
+        return None if reached is None else Status(int(reached))

@@ -1,8 +1,10 @@
-"""What a run looked like, generation by generation."""
+"""What is kept of every generation of a run, and the user's callback, called after it as SciPy does."""
 
 from __future__ import annotations
 
+import inspect
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +13,7 @@ from numpy.typing import NDArray
 
 from paoswarm.core import order
 from paoswarm.core.arrays import Floats
+from paoswarm.run.result import Result
 
 if TYPE_CHECKING:
     from paoswarm.run.run_state import RunState
@@ -45,35 +48,17 @@ class History:
 
 
 class Recorder:
-    """Collects what a run looks like after every generation.
-
-    Parameters
-    ----------
-    only_best : bool
-        Whether to keep nothing but best values; a batch of runs has no more.
-
-    Attributes
-    ----------
-    nit, nfev : array (*batch,)
-        Generations and evaluations of each run so far.
-    """
+    """Collects what a run looks like after every generation; of a batch of runs ``only_best`` values."""
 
     def __init__(self, *, only_best: bool = False) -> None:
         self._only_best = only_best
         self._best: list[Floats] = []
         self._violations: list[float] = []
         self._rows: list[tuple[float, float, int]] = []
-        self.nit: Any = 0
-        self.nfev: Any = 0
 
     def record(self, state: RunState) -> None:
         """Add a generation."""
         self._best.append(state.shown_value)
-        if state.moved is None:
-            self.nit, self.nfev = state.nit, state.nfev
-        else:
-            self.nit = np.where(state.moved, state.nit, self.nit)
-            self.nfev = np.where(state.moved, state.nfev, self.nfev)
         if self._only_best:
             return
         assert state.swarm is not None
@@ -96,3 +81,46 @@ class Recorder:
         mean, spread, nfev = (np.asarray(column) for column in list(zip(*self._rows, strict=True)) or [(), (), ()])
         best, violation = np.array(self._best, dtype=float), np.array(self._violations, dtype=float)
         return History(best, mean, spread, nfev.astype(np.int64), violation)
+
+
+Notify = Callable[[Callable[[], Result]], bool]  # calls back with what it is given; whether the run should stop
+
+
+def read_callback(callback: Callable[..., Any] | None) -> Notify | None:
+    """The callback as a function of a function that makes the result so far; None if there is none.
+
+    SciPy's contract: a parameter called ``intermediate_result`` receives the whole result, any other the best point.
+    """
+    if callback is None:
+        return None
+    if not callable(callback):
+        raise TypeError(f"callback must be callable, got {callback!r}")
+    try:
+        signature = inspect.signature(callback)
+    except (TypeError, ValueError):  # a builtin without signature
+        signature = inspect.signature(lambda x: None)
+    wants_result = "intermediate_result" in signature.parameters
+    try:
+        signature.bind(intermediate_result=None) if wants_result else signature.bind(None)
+    except TypeError as error:
+        raise TypeError(
+            "callback must take one argument. Name it intermediate_result to get the whole result; any other name gets "
+            f"the best point. {callback!r} cannot be called so: {error}"
+        ) from None
+
+    def notify(so_far: Callable[[], Result]) -> bool:
+        result = so_far()
+        try:
+            wish = callback(intermediate_result=result) if wants_result else callback(result.best)
+        except StopIteration:
+            return True
+        except AttributeError as error:
+            if not wants_result:
+                error.add_note(
+                    "The callback got the best point alone, because its parameter is not called intermediate_result. "
+                    "Rename it to get the whole result: def callback(intermediate_result): ..."
+                )
+            raise
+        return wish is True or (isinstance(wish, np.bool_) and bool(wish))
+
+    return notify
