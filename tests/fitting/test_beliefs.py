@@ -9,7 +9,7 @@ from scipy import stats
 from scipy.optimize import minimize_scalar
 
 import paoswarm as ps
-from paoswarm.fitting.comparison import Beliefs, Prior
+from paoswarm.fitting.comparison import Belief, Beliefs
 from paoswarm.run.read_input import read_space
 
 LAWS = {
@@ -27,7 +27,7 @@ LAWS = {
 
 @pytest.mark.parametrize(("law", "mode"), LAWS.values(), ids=LAWS)
 def test_residuals_are_differences_of_log_densities(law, mode):
-    prior = Prior.of("x", law, 0.0, 1e5)
+    prior = Belief.of("x", law, 0.0, 1e5)
     at = np.array([0.5 * mode + 1e-3, mode + 1e-3, 0.55, 1.7, 2.5])
     squares = np.array([prior.residual(x) for x in at]) ** 2
     assert_allclose(squares, 2 * (law.logpdf(mode) - law.logpdf(at)), rtol=1e-6, atol=1e-8)
@@ -38,11 +38,11 @@ def test_residuals_are_differences_of_log_densities(law, mode):
 
 def test_a_mode_outside_the_bounds_is_the_nearest_bound():
     law = stats.gamma(3.0, scale=0.5)
-    prior = Prior.of("x", law, 2.0, 5.0)
+    prior = Belief.of("x", law, 2.0, 5.0)
     assert prior.mode == 2.0
     assert prior.residual(2.0) == 0
     assert_allclose(prior.residual(4.0) ** 2, 2 * (law.logpdf(2.0) - law.logpdf(4.0)))
-    far = Prior.of("x", law, 100.0, 200.0)
+    far = Belief.of("x", law, 100.0, 200.0)
     assert far.mode == 100.0
 
 
@@ -55,11 +55,11 @@ def test_the_higher_of_two_modes_is_found():
             grid = np.linspace(-8, 10, 20001)
             return np.interp(q, 0.5 * stats.norm(0.0, 1.0).cdf(grid) + 0.5 * stats.norm(8.0, 0.1).cdf(grid), grid)
 
-    assert_allclose(Prior.of("x", Mixture()(), -10, 10).mode, 8.0, atol=1e-4)
+    assert_allclose(Belief.of("x", Mixture()(), -10, 10).mode, 8.0, atol=1e-4)
 
 
 def test_a_uniform_prior_changes_nothing_inside_and_forbids_what_is_outside():
-    prior = Prior.of("x", stats.uniform(1.0, 2.0), 0.0, 10.0)
+    prior = Belief.of("x", stats.uniform(1.0, 2.0), 0.0, 10.0)
     assert [prior.residual(x) for x in (1.2, 2.9)] == [0, 0]
     assert abs(prior.residual(3.5)) == np.inf
 

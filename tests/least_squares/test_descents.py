@@ -18,7 +18,7 @@ from paoswarm.least_squares.descent import (
     Precision,
 )
 from paoswarm.least_squares.descents import Descents
-from paoswarm.least_squares.ends import Ends
+from paoswarm.least_squares.ends import SearchEnds
 from paoswarm.least_squares.likelihoods import Normal
 from paoswarm.least_squares.loss import Group, Loss
 from paoswarm.least_squares.pool import Pool
@@ -231,7 +231,7 @@ def end(number, x, value, residuals, *, state=CONVERGED, first_value=1e3, spent=
 
 
 def ends_of(*found, n=2):
-    ends = Ends(Pool(np.zeros(n, dtype=bool)))
+    ends = SearchEnds(Pool(np.zeros(n, dtype=bool)))
     for one in found:
         ends.note(one)
     return ends

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import lsq_linear
 
-from paoswarm.least_squares.trust_region import Linear, bounded_step
+from paoswarm.least_squares.trust_region import LinearModel, bounded_step
 
 
 def problems(count, seed):
@@ -26,7 +26,7 @@ def problems(count, seed):
 
 def test_a_linear_model_is_the_sum_of_squares():
     for slope, residuals, low, high, _ in problems(50, 1):
-        linear = Linear.of(residuals, slope)
+        linear = LinearModel.of(residuals, slope)
         step = low + 0.3 * (high - low)
         assert_allclose(
             linear.gain(step), residuals @ residuals - ((residuals + slope @ step) ** 2).sum(), rtol=1e-9, atol=1e-9
@@ -36,7 +36,7 @@ def test_a_linear_model_is_the_sum_of_squares():
 
 def test_without_a_radius_it_is_bounded_least_squares():
     for slope, residuals, low, high, _ in problems(150, 2):
-        linear = Linear.of(residuals, slope)
+        linear = LinearModel.of(residuals, slope)
         step = bounded_step(linear, low, high, 100.0)
         assert (step >= low).all()
         assert (step <= high).all()
@@ -48,7 +48,7 @@ def test_a_step_meets_the_conditions_of_a_minimum():
     """Along free axes the force is a multiple of the step; on walls it pushes outside. The problem is convex."""
     n_bent = n_walled = 0
     for slope, residuals, low, high, radius in problems(400, 3):
-        linear = Linear.of(residuals, slope)
+        linear = LinearModel.of(residuals, slope)
         step = bounded_step(linear, low, high, radius)
         length = np.linalg.norm(step)
         assert (step >= low).all()
@@ -77,23 +77,23 @@ def test_rotations_of_the_data_and_more_data_do_not_matter():
     padded = np.zeros((100_000, 5)), np.zeros(100_000)
     padded[0][::3334], padded[1][::3334] = slope, residuals
     for radius in (0.1, 0.3, 2.0):
-        step = bounded_step(Linear.of(residuals, slope), low, high, radius)
+        step = bounded_step(LinearModel.of(residuals, slope), low, high, radius)
         assert_allclose(
-            bounded_step(Linear.of(rotation @ residuals, rotation @ slope), low, high, radius), step, atol=1e-9
+            bounded_step(LinearModel.of(rotation @ residuals, rotation @ slope), low, high, radius), step, atol=1e-9
         )
-        assert_allclose(bounded_step(Linear.of(padded[1], padded[0]), low, high, radius), step, atol=1e-9)
+        assert_allclose(bounded_step(LinearModel.of(padded[1], padded[0]), low, high, radius), step, atol=1e-9)
 
 
 def test_work_is_linear_in_the_number_of_data():
     """What is kept of the data has the size of the unknowns."""
     rng = np.random.default_rng(5)
-    linear = Linear.of(rng.normal(size=100_000), rng.normal(size=(100_000, 4)))
+    linear = LinearModel.of(rng.normal(size=100_000), rng.normal(size=(100_000, 4)))
     assert linear.factor.shape == (5, 4)
 
 
 def test_unknowns_without_effect_stay_where_they_are():
     slope = np.array([[1.0, 0.0], [2.0, 0.0]])
-    step = bounded_step(Linear.of(np.array([1.0, 2.0]), slope), np.full(2, -5.0), np.full(2, 5.0), 3.0)
+    step = bounded_step(LinearModel.of(np.array([1.0, 2.0]), slope), np.full(2, -5.0), np.full(2, 5.0), 3.0)
     assert_allclose(step, [-1, 0], atol=1e-12)
-    nothing = bounded_step(Linear.of(np.ones(2), np.zeros((2, 2))), np.full(2, -5.0), np.full(2, 5.0), 3.0)
+    nothing = bounded_step(LinearModel.of(np.ones(2), np.zeros((2, 2))), np.full(2, -5.0), np.full(2, 5.0), 3.0)
     assert_array_equal(nothing, 0)

@@ -11,7 +11,7 @@ from paoswarm.core.weights import log_mean_weight_error
 from paoswarm.sampling.adapt import Frozen, adapt
 from paoswarm.sampling.densities import Blend, Mixture
 from paoswarm.sampling.importance import produce
-from paoswarm.sampling.proposals import Pool
+from paoswarm.sampling.proposals import DrawPool
 from paoswarm.sampling.target import BudgetSpent, Interrupted, Target
 
 
@@ -70,7 +70,7 @@ def test_predicted_efficiency_is_that_of_production():
 
 
 def test_efficiency_of_the_posterior_itself_is_one():
-    pool = Pool(1)
+    pool = DrawPool(1)
     rng = np.random.default_rng(5)
     law = Mixture(np.ones(1), np.zeros((1, 1)), np.ones((1, 1, 1)))
     z = rng.normal(size=(500, 1))
@@ -79,7 +79,7 @@ def test_efficiency_of_the_posterior_itself_is_one():
 
 
 def test_pool_weights_are_the_balance_heuristic():
-    pool, rng = Pool(1), np.random.default_rng(6)
+    pool, rng = DrawPool(1), np.random.default_rng(6)
     laws = [Mixture(np.ones(1), np.full((1, 1), a), np.ones((1, 1, 1))) for a in (0.0, 2.0)]
     for law, n in zip(laws, (3, 5), strict=True):
         z = law.sample(n, rng)
@@ -90,7 +90,7 @@ def test_pool_weights_are_the_balance_heuristic():
 
 
 def test_draws_outside_the_prior_count_in_the_pool_without_being_kept():
-    pool = Pool(1)
+    pool = DrawPool(1)
     law = Mixture(np.ones(1), np.zeros((1, 1)), np.ones((1, 1, 1)))
     z = np.array([[0.0], [0.5]])
     pool.add(law, z, np.array([0.0, -np.inf]), np.array([0.0, -np.inf]))
@@ -103,7 +103,7 @@ def test_weights_that_are_less_even_than_predicted_widen_the_error(promised, wid
     target = Target(lambda x: stats.norm.logpdf(x, 0, 0.1).sum(axis=1), [(-1, 1)] * 2)
     wide = Mixture(np.ones(1), np.zeros((1, 2)), 0.2 * np.eye(2)[None])
     efficiency = (0.5 * math.sqrt(2 - 0.25)) ** 2  # of each element: E[w]^2 / E[w^2]
-    frozen = Frozen(Blend(np.ones(1), (wide,)), promised * efficiency, Pool(2), wide, [], "", True, {})
+    frozen = Frozen(Blend(np.ones(1), (wide,)), promised * efficiency, DrawPool(2), wide, [], "", True, {})
     made, _ = produce(target, frozen, round(2000 * promised), np.random.default_rng(1), attempts=1)
     assert made.effective_size / len(made.draws) == pytest.approx(efficiency, rel=0.1)
     assert made.widened == pytest.approx(widened, rel=0.1)
@@ -118,7 +118,7 @@ def test_an_interrupt_passes_through_a_production_that_has_hardly_begun(n_known)
 
     target = Target(log_likelihood, [(-1, 1)] * 2)
     wide = Mixture(np.ones(1), np.zeros((1, 2)), 0.2 * np.eye(2)[None])
-    frozen = Frozen(Blend(np.ones(1), (wide,)), 0.4, Pool(2), wide, [], "", True, {})
+    frozen = Frozen(Blend(np.ones(1), (wide,)), 0.4, DrawPool(2), wide, [], "", True, {})
     if n_known < 20:
         with pytest.raises(Interrupted):
             produce(target, frozen, 1000, np.random.default_rng(1))

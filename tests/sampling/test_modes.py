@@ -10,7 +10,7 @@ from scipy.special import logsumexp
 import paoswarm as ps
 from paoswarm.sampling.adapt import PriorDensity, adapt
 from paoswarm.sampling.climbs import Mode, climb, merge
-from paoswarm.sampling.proposals import Pool, make_ladder
+from paoswarm.sampling.proposals import DrawPool, make_ladder
 from paoswarm.sampling.search import explore
 from paoswarm.sampling.starts import Draws, badly_covered, behind_valleys, choose_starts, unexplained
 from paoswarm.sampling.target import Target
@@ -258,7 +258,7 @@ def test_a_draw_above_the_top_of_a_wide_mode_is_climbed_from():
     """This is a narrow peak on the slope of a wide one, hit by a single draw. If both are known, no climb starts."""
     both = Normals([0.5, 0.5], [[0.0] * 4, [0.1] * 4], [0.2, 0.01])
     target = both.target()
-    pool = Pool(4)
+    pool = DrawPool(4)
     z = np.concatenate([target.prior.draw(2000, np.random.default_rng(3)), both.mean[1:] + 0.005])
     pool.add(PriorDensity(target), z, target.log_prior(z), target.log_likelihood(z))
     wide, narrow = both.mode(0), both.mode(1)

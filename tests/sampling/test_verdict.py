@@ -11,7 +11,7 @@ from paoswarm.sampling.assemble_posterior import is_success, message, tail_remar
 from paoswarm.sampling.densities import Mixture, fit
 from paoswarm.sampling.importance import find_uncovered, uncovered_share
 from paoswarm.sampling.posterior import DOUBTFUL, FEWER, SHAPE, Remark
-from paoswarm.sampling.proposals import Pool
+from paoswarm.sampling.proposals import DrawPool
 from paoswarm.sampling.target import Target
 
 BOX = [(-12, 12)] * 4
@@ -56,7 +56,7 @@ def drawn_from_slab(log_likelihood, n=2400, seed=1):
     target = Target(log_likelihood, BOX)
     proposal = Mixture(np.ones(1), np.zeros((1, 4)), np.eye(4)[None] * 2 / 12)
     rng = np.random.default_rng(seed)
-    pool = Pool(4)
+    pool = DrawPool(4)
     for size in (n, n):
         z = proposal.sample(size, rng)
         log_prior, log_l = target.log_prior(z), target.log_likelihood(z)
@@ -94,7 +94,7 @@ def test_climbs_find_the_end_of_a_ridge_that_the_proposal_does_not_reach():
     proposal = fit(known, np.ones(len(known)), 5, rng)
     z = proposal.sample(2000, rng)
     log_prior, log_likelihood = target.log_prior(z), target.log_likelihood(z)
-    pool = Pool(2)
+    pool = DrawPool(2)
     pool.add(proposal, z, log_prior, log_likelihood)
     height = log_prior + log_likelihood
     places = find_uncovered(target, proposal, pool, z, height, height - proposal.log_density(z))

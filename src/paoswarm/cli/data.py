@@ -96,7 +96,7 @@ def _deviation(name: str, what: str, columns: Mapping[str, Any]) -> Any:
 
 
 @dataclass(frozen=True)
-class Named:
+class OneOutput:
     """A simulator of one output that may return an array without its name. It can be sent to processes."""
 
     simulate: Any
@@ -114,7 +114,7 @@ class Named:
 
 def named(simulate: Any, names: Sequence[str]) -> Any:
     """The simulator; with one output it may return an array."""
-    return Named(simulate, names[0]) if len(names) == 1 else simulate
+    return OneOutput(simulate, names[0]) if len(names) == 1 else simulate
 
 
 def recorded_outputs(run: Any, source: Source) -> tuple[list[str], tuple[str, list[float]] | None]:

@@ -306,7 +306,7 @@ _LONGEST, _LONGEST_SHARED = 100_000, 64  # generations of a slice, at most; if r
 _NO_LIMIT = 2**60
 
 
-class Report(NamedTuple):
+class RunReport(NamedTuple):
     """Where a run stood after a slice. The arrays of a run change while it moves on, so this is a copy."""
 
     x: Floats
@@ -362,7 +362,7 @@ class AdaptiveRuns:
         self._is_stopped = False
         self._advance(self._new(), 0, 0)  # compile before any clock starts
         self.states: dict[int, AdaptiveRun] = {}  # of the runs that have begun and not ended
-        self.reports: dict[int, Report] = {}  # of the runs that have begun
+        self.reports: dict[int, RunReport] = {}  # of the runs that have begun
 
     def start(self, ended: Callable[[int, AdaptiveRun], None]) -> tuple[ThreadPoolExecutor, list[Future[None]]]:
         """Let the threads work; ``ended`` is called by them with each run that has ended, which is then forgotten."""
@@ -415,10 +415,10 @@ class AdaptiveRuns:
         advance(*self._problem, self._keys[r], self._given[r], self._sizes[1], run, generations)
 
 
-def _report(run: AdaptiveRun) -> Report:
+def _report(run: AdaptiveRun) -> RunReport:
     facts = run.facts[0]
     counts = (int(facts[name]) for name in ("nit", "nfev", "n_failed"))
-    return Report(run.x.copy(), float(facts["value"]), *counts)
+    return RunReport(run.x.copy(), float(facts["value"]), *counts)
 
 
 def limits_of(

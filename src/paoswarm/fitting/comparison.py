@@ -34,7 +34,7 @@ _GRID = 2001  # points among which the mode of a density is looked for
 
 
 @dataclass(frozen=True)
-class Prior:
+class Belief:
     """The prior of one unknown: a density with its mode, or the mean and deviation of a normal law."""
 
     key: Any  # name or index of the unknown
@@ -42,7 +42,7 @@ class Prior:
     mode: float
 
     @classmethod
-    def of(cls, key: Any, law: Any, low: float, high: float) -> Prior:
+    def of(cls, key: Any, law: Any, low: float, high: float) -> Belief:
         """Find the mode of a density between the bounds of the unknown."""
         if not (hasattr(law, "logpdf") and hasattr(law, "ppf")):
             raise TypeError(f"the prior of {key!r} must be a frozen distribution of scipy.stats, got {law!r}")
@@ -73,7 +73,7 @@ class Prior:
 class Beliefs:
     """All that is known besides the data. It can be sent between processes."""
 
-    priors: tuple[Prior, ...] = ()
+    priors: tuple[Belief, ...] = ()
     penalty: Callable[[Any], Any] | None = None  # of the point as the simulator gets it; returns residuals
     count: int = 0  # of all residuals
 
@@ -102,7 +102,7 @@ def _number(value: Any) -> float:
     return float(getattr(value, "value", value))  # of lmfit.Parameters
 
 
-def _read_priors(priors: Any, space: Space) -> tuple[Prior, ...]:
+def _read_priors(priors: Any, space: Space) -> tuple[Belief, ...]:
     if not isinstance(priors, Mapping):
         raise TypeError(f"priors must be a dict of distributions by name of the unknown, got {priors!r}")
     labels = space.labels()
@@ -114,7 +114,7 @@ def _read_priors(priors: Any, space: Space) -> tuple[Prior, ...]:
         one = space.variables[i]
         if not isinstance(one, Real):
             raise ValueError(f"priors: {name!r} is {one!r}; only numbers between two bounds can have a prior")
-        found.append(Prior.of(labels[i] if space.names is not None else i, law, one.low, one.high))
+        found.append(Belief.of(labels[i] if space.names is not None else i, law, one.low, one.high))
     return tuple(found)
 
 

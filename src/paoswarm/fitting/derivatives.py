@@ -260,7 +260,7 @@ def known_directions(points: Floats, values: Floats, x: Floats, value: float, un
     return basis
 
 
-class Place(NamedTuple):
+class Site(NamedTuple):
     """A point, the value there, and a basis of directions of about one standard error."""
 
     x: Floats
@@ -280,7 +280,7 @@ class Extrapolated(NamedTuple):
     step: float  # within which the model holds, in standard errors
 
 
-def measured(fit: LocalFit, place: Place, h: float) -> tuple[Floats, float]:
+def measured(fit: LocalFit, place: Site, h: float) -> tuple[Floats, float]:
     """``M``, with ``g`` as a last row, with one step; and the step, which is halved as long as points fail.
 
     The points are steps to both sides along each of the ``k`` directions, and along the sum of each pair. What comes of
@@ -304,7 +304,7 @@ def measured(fit: LocalFit, place: Place, h: float) -> tuple[Floats, float]:
     )
 
 
-def extrapolated(fit: LocalFit, place: Place, first: tuple[Floats, float]) -> Extrapolated:
+def extrapolated(fit: LocalFit, place: Site, first: tuple[Floats, float]) -> Extrapolated:
     """Go on from derivatives with one step: halve it until two agree, or until they agree less and less."""
     levels, h = [first[0]], first[1]
     apart: list[Floats] = []

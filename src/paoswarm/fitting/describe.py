@@ -13,7 +13,7 @@ from paoswarm.fitting.cube import FittedVariables
 from paoswarm.fitting.derivatives import ROUGH, Extrapolated, FitFunction, Meaning
 from paoswarm.fitting.fit_uncertainty import FitUncertainty, reach_of
 from paoswarm.fitting.minimum import Covariance, Minimum, covariance_of, newton_step, widths_of
-from paoswarm.fitting.profile_ends import Around, profile_ends
+from paoswarm.fitting.profile_ends import ProfiledMinimum, profile_ends
 from paoswarm.run.read_input import Box
 from paoswarm.space.lmfit_parameters import ParametersSpace
 
@@ -28,7 +28,7 @@ _LOWER = 0.01  # of the rise at one standard error: a value this much lower belo
 _LOUD = 0.05  # of the same: with more noise, that rise cannot be checked
 
 
-class Start(NamedTuple):
+class StartPoint(NamedTuple):
     """The point that a user gives, in the coordinates in which errors are taken."""
 
     x: Floats
@@ -108,7 +108,7 @@ class Spot(NamedTuple):
 
 
 def describe(
-    fun: FitFunction, meaning: Meaning, minimum: Minimum, start: Start, refine: bool, level: float | None
+    fun: FitFunction, meaning: Meaning, minimum: Minimum, start: StartPoint, refine: bool, level: float | None
 ) -> FitUncertainty:
     """Standard errors at a minimum, with all that is to know of them; at a level, profile intervals too."""
     x, value, d = minimum.x, minimum.at, len(start.x)
@@ -143,7 +143,7 @@ def describe(
     ends = None
     if level is not None:
         sure = np.flatnonzero(np.isfinite(errors) & (errors > 0)).tolist()
-        around = Around(x, value, unit, found.root, box)
+        around = ProfiledMinimum(x, value, unit, found.root, box)
         ends, lowest = profile_ends(fun, around, sure, reach_of(level, meaning.degrees_of_freedom))
         if lost := [names[i] for i in sure if np.isnan(ends[i]).any()]:
             late_notes.append(

@@ -14,7 +14,7 @@ from paoswarm.fitting.derivatives import (
     FitFunction,
     LocalFit,
     Meaning,
-    Place,
+    Site,
     axis_scales,
     extrapolated,
     measured,
@@ -37,13 +37,13 @@ _WEAK, _FLAT = 4e-4, 1e-10  # curvatures: worth a doubt; cannot be told from zer
 _MOST_ROUNDS, _PATIENT_ROUNDS = 10, 5  # with any step, and with the first one
 
 
-def settle(fit: LocalFit, x: Floats, at: float, basis: Floats, *, moves: bool) -> tuple[Place, Extrapolated | None]:
+def settle(fit: LocalFit, x: Floats, at: float, basis: Floats, *, moves: bool) -> tuple[Site, Extrapolated | None]:
     """Alternate between a better basis and Newton steps, until neither changes anything; then extrapolate.
 
     The columns of ``basis`` are the directions to begin with, of about one standard error each.
     If a Newton step ends on a bound, there is no model: the unknown is not free any more.
     """
-    place, h = Place(x, at, basis, fit.rise(at)), STEP
+    place, h = Site(x, at, basis, fit.rise(at)), STEP
     for left in reversed(range(_MOST_PASSES)):
         place, first = _even_out(fit, place, h, moves=moves)
         if first is None:
@@ -57,7 +57,7 @@ def settle(fit: LocalFit, x: Floats, at: float, basis: Floats, *, moves: bool) -
     return place, found
 
 
-def _move(fit: LocalFit, place: Place, step: Floats, h: float) -> Place:
+def _move(fit: LocalFit, place: Site, step: Floats, h: float) -> Site:
     """The lowest point along a Newton step, or the same place if none is lower.
 
     A step is not worth it if it is short compared with that of the differences, ``h``.
@@ -74,10 +74,10 @@ def _move(fit: LocalFit, place: Place, step: Floats, h: float) -> Place:
         return place
     at = float(values[best])
     rise = fit.rise(at)
-    return Place(points[best], at, place.basis * np.sqrt(rise / place.rise), rise)
+    return Site(points[best], at, place.basis * np.sqrt(rise / place.rise), rise)
 
 
-def _even_out(fit: LocalFit, place: Place, h: float, *, moves: bool) -> tuple[Place, tuple[Floats, float] | None]:
+def _even_out(fit: LocalFit, place: Site, h: float, *, moves: bool) -> tuple[Site, tuple[Floats, float] | None]:
     """Change the basis and take Newton steps until neither helps; return the last derivatives, and their step.
 
     None if a step has ended on a bound. If it takes long, the function is far from a parabola: shorter steps follow.
@@ -127,7 +127,7 @@ class Minimum(NamedTuple):
     free: NDArray[np.bool_]
     on_bound: NDArray[np.bool_]
     noise: float = 0.0  # standard deviation of the values, if that matters
-    place: Place | None = None
+    place: Site | None = None
     model: Extrapolated | None = None
 
 
@@ -186,7 +186,7 @@ def _from_known(fit: LocalFit, x: Floats, at: float, basis: Floats, moves: bool)
     return Minimum(place.x, place.at, free, ~free, 0.0, place, model)
 
 
-def _pressed(place: Place, model: Extrapolated, fit: LocalFit) -> NDArray[np.bool_]:
+def _pressed(place: Site, model: Extrapolated, fit: LocalFit) -> NDArray[np.bool_]:
     """Unknowns whose bound is so near, compared with their standard errors, that no step could be taken."""
     room = fit.room(place.x)
     curvatures, axes = np.linalg.eigh(model.m)
@@ -207,7 +207,7 @@ class Covariance(NamedTuple):
     downhill: Floats  # (d, j): directions in which it falls
 
 
-def covariance_of(place: Place, model: Extrapolated, unit: float) -> Covariance:
+def covariance_of(place: Site, model: Extrapolated, unit: float) -> Covariance:
     """The covariance ``B inv(M) B'``, scaled to a function that rises by ``unit`` one standard error away.
 
     Directions that are flat, or lead downhill, are left out. The unknowns that they move have infinite errors, or none.

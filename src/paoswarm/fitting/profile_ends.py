@@ -32,7 +32,7 @@ _MOST_TRIES, _MOST_STEPS = 40, 12  # for the end of an interval; for the minimum
 Search = Generator[Floats, Floats, float]
 
 
-class Around(NamedTuple):
+class ProfiledMinimum(NamedTuple):
     """The minimum from which the profiles start."""
 
     x: Floats
@@ -42,7 +42,7 @@ class Around(NamedTuple):
     box: Box
 
 
-def profile_ends(fun: FitFunction, around: Around, unknowns: list[int], q: float) -> tuple[Floats, float]:
+def profile_ends(fun: FitFunction, around: ProfiledMinimum, unknowns: list[int], q: float) -> tuple[Floats, float]:
     """Lower and upper ends (d, 2) for these unknowns, NaN for others; and the lowest value that was seen."""
     ends = np.full((len(around.x), 2), np.nan)
     searches = {(i, side): _end(around, i, 2 * side - 1, q) for i in unknowns for side in (0, 1)}
@@ -63,7 +63,7 @@ def profile_ends(fun: FitFunction, around: Around, unknowns: list[int], q: float
     return ends, lowest
 
 
-def _end(around: Around, i: int, sign: int, q: float) -> Search:
+def _end(around: ProfiledMinimum, i: int, sign: int, q: float) -> Search:
     """Yield points, be sent their values, and return one end of the interval of unknown ``i``."""
     x, root, bound = around.x, around.root, around.box[(sign + 1) // 2][i]
     error = float(np.linalg.norm(root[i]))
@@ -113,7 +113,7 @@ def _ahead(known: list[tuple[float, Floats]], distance: float) -> Floats:
 
 
 def _best_others(
-    around: Around, base: Floats, others: Floats, z: Floats, curvature: Floats
+    around: ProfiledMinimum, base: Floats, others: Floats, z: Floats, curvature: Floats
 ) -> Generator[Floats, Floats, tuple[Floats, Floats, float, bool]]:
     """The minimum over the other unknowns: ``z`` there, the curvature, the rise, and whether it is surely a minimum."""
     rise = np.inf

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from paoswarm.core.arrays import Floats
 from paoswarm.fitting.solution import Solution
 from paoswarm.least_squares.pool import Pool, updated
-from paoswarm.least_squares.trust_region import Linear, bounded_step
+from paoswarm.least_squares.trust_region import LinearModel, bounded_step
 
 _KNOTS = 4  # from the minimum to the end of an interval
 _AIM = 1.02  # times q: where the last knot should be, so that the end lies between two
@@ -69,7 +69,7 @@ class Optimum:
     def __init__(self, pool: Pool, solution: Solution) -> None:
         self.pool, self.loss, self.unit, point = pool, solution.loss, solution.unit, solution.point
         self.value = solution.around.value
-        slope = Linear.of(solution.around.residuals, solution.slope / math.sqrt(self.unit)).factor
+        slope = LinearModel.of(solution.around.residuals, solution.slope / math.sqrt(self.unit)).factor
         _, sizes, axes = np.linalg.svd(slope, full_matrices=True)
         scales = np.full(len(point), _WIDEST)
         scales[: len(sizes)] = 1 / np.maximum(sizes, 1 / _WIDEST)
@@ -90,7 +90,7 @@ class Place:
         self.optimum, self.point, self.outputs = optimum, point, outputs
         self.slope, self.doubt = slope, doubt  # of the outputs, in standard errors; K of (F4)
         self._around = optimum.loss.around(outputs)
-        self._linear: Linear | None = None
+        self._linear: LinearModel | None = None
         self.height = (self._around.value - optimum.value) / optimum.unit
 
     def learn(self, point: Floats, outputs: Floats) -> None:
@@ -111,13 +111,13 @@ class Place:
         moved.learn(self.point, self.outputs)
         return moved
 
-    def linear(self) -> Linear:
+    def linear(self) -> LinearModel:
         """The residuals around the point, in widths; directions without effect are tied to it."""
         if self._linear is None:
             inverse, unit = self.optimum.inverse, math.sqrt(self.optimum.unit)
             slope = self.optimum.loss.slope(self._around, self.slope @ inverse) / unit
             residuals = np.concatenate([self._around.residuals / unit, np.zeros(len(inverse))])
-            self._linear = Linear.of(residuals, np.concatenate([slope, self.optimum.ties]))
+            self._linear = LinearModel.of(residuals, np.concatenate([slope, self.optimum.ties]))
         return self._linear
 
 
@@ -255,7 +255,7 @@ class Walk:
         step = np.full(len(here.point), along)
         if self._others.any():
             residuals = linear.residuals + linear.factor[:, self.axis] * along
-            others = Linear(linear.factor[:, self._others], residuals)
+            others = LinearModel(linear.factor[:, self._others], residuals)
             step[self._others] = bounded_step(others, low[self._others], high[self._others], math.inf)
         region = self.optimum.pool.region
         if not region.allows(here.point + step):

@@ -45,7 +45,7 @@ from paoswarm.sampling.climbs import Mode, distance, log_volume
 from paoswarm.sampling.densities import Blend, Circle, Mixture
 from paoswarm.sampling.posterior import Posterior
 from paoswarm.sampling.prior import UniformBox
-from paoswarm.sampling.proposals import Pool, blend, fit_laws, make_ladder, with_heavy_tail, wrapped
+from paoswarm.sampling.proposals import DrawPool, blend, fit_laws, make_ladder, with_heavy_tail, wrapped
 from paoswarm.sampling.sample import BatchLikelihood, read_wanted, sampled
 from paoswarm.sampling.target import Target
 from paoswarm.store.encoding import encode
@@ -226,7 +226,14 @@ def _mode(point: Floats, outputs: Floats, jacobian: Floats, fit: Fit, likelihood
 
 
 def _plan(
-    target: Target, modes: list[Mode], pool: Pool, *, is_sure: bool, freedom: int, wanted: int, rng: np.random.Generator
+    target: Target,
+    modes: list[Mode],
+    pool: DrawPool,
+    *,
+    is_sure: bool,
+    freedom: int,
+    wanted: int,
+    rng: np.random.Generator,
 ) -> Frozen:
     """A proposal that starts from the modes."""
     d, prior, ladder = target.dim, PriorDensity(target), make_ladder(modes, target)

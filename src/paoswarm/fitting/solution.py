@@ -31,7 +31,7 @@ from paoswarm.fitting.minimum import Covariance
 from paoswarm.least_squares.ends import CORRELATED, IMPROBABLE, contradiction
 from paoswarm.least_squares.likelihoods import LogNormal, Poisson
 from paoswarm.least_squares.loss import Around, Loss
-from paoswarm.least_squares.trust_region import Linear, bounded_step
+from paoswarm.least_squares.trust_region import LinearModel, bounded_step
 
 _ON = 1e-9  # widths: an unknown that is so near its bound lies on it
 _FLAT = 1e-7  # of the largest singular value, for columns of unit length: slopes are known to about 1e-8
@@ -277,7 +277,7 @@ class Solution:
         """How far the optimum of the linear model is away, in standard errors."""
         if len(self.edge):
             return 0.0
-        linear = Linear.of(self.around.residuals, np.where(self.has_effect, self.slope, 0.0))
+        linear = LinearModel.of(self.around.residuals, np.where(self.has_effect, self.slope, 0.0))
         round_ = self.cube.is_round
         room = np.where(round_, -0.5, -self.point), np.where(round_, 0.5, 1 - self.point)
         gain = linear.gain(bounded_step(linear, *room, 1.0))

@@ -18,7 +18,7 @@ from paoswarm.evaluate.calls import Objective, with_arguments
 from paoswarm.evaluate.evaluator import Evaluator
 from paoswarm.fitting.cube import FittedVariables
 from paoswarm.fitting.derivatives import FitFunction, Meaning, known_directions, points_of_run
-from paoswarm.fitting.describe import Start, describe
+from paoswarm.fitting.describe import StartPoint, describe
 from paoswarm.fitting.fit_uncertainty import FitUncertainty
 from paoswarm.fitting.minimum import find_minimum
 from paoswarm.run.read_input import Box, read_bounds, read_space
@@ -169,7 +169,7 @@ def _the_one_function(given: Mapping[str, Any]) -> tuple[str, Objective]:
     return name, fun
 
 
-def _read_start(result: Any, bounds: Any, names: Sequence[str] | None) -> Start:
+def _read_start(result: Any, bounds: Any, names: Sequence[str] | None) -> StartPoint:
     """The point, its bounds and names, from a result or a point."""
     is_space = isinstance(bounds, Mapping) or (
         isinstance(bounds, Sequence) and any(isinstance(one, Variable) for one in bounds)
@@ -198,7 +198,7 @@ def _read_start(result: Any, bounds: Any, names: Sequence[str] | None) -> Start:
     if len(labels) != d or not all(isinstance(name, str) for name in labels):
         raise ValueError(f"names must be {d} strings, one for each unknown, got {names!r}")
     low, high = map(variables.coordinates, box)
-    return Start(variables.coordinates(x), (low, high), labels, variables)
+    return StartPoint(variables.coordinates(x), (low, high), labels, variables)
 
 
 def _read_variables(result: Any, space: Any) -> tuple[FittedVariables, bool]:

@@ -34,7 +34,7 @@ import numpy as np
 from paoswarm.core.arrays import Floats
 from paoswarm.least_squares.loss import Loss
 from paoswarm.least_squares.pool import Pool, updated
-from paoswarm.least_squares.trust_region import Linear
+from paoswarm.least_squares.trust_region import LinearModel
 
 # Lengths are in widths of the box. The radius, the shares of a good and a poor step and the threshold of what is known
 # are not delicate: from half to twice these values, nothing changed beyond chance on the development problems.
@@ -124,7 +124,7 @@ class Descent:
         sizes = np.maximum(sizes, _ROUNDING)
         self._doubt = (axes * sizes) @ axes.T
         self._lengths = np.sqrt(sizes)
-        linear = Linear.of(self._around.residuals, self.loss.slope(self._around, self.jacobian))
+        linear = LinearModel.of(self._around.residuals, self.loss.slope(self._around, self.jacobian))
         step = self.pool.step(linear, self.x, self.radius)
         length = float(np.linalg.norm(step))
         is_new = self.spent == 0 or self._lengths[-1] > _FAR
@@ -194,7 +194,7 @@ class Descent:
         is_little = gain <= 10 * tol * self.value and self.value - value <= 10 * tol * self.value
         return share >= 0 and is_known and is_little
 
-    def _ahead(self, linear: Linear, step: Floats, h: float, room: int) -> list[Trial]:
+    def _ahead(self, linear: LinearModel, step: Floats, h: float, room: int) -> list[Trial]:
         """Other radii, and differences around the point where the step leads: then its slope is known on arrival."""
         n, length = len(step), float(np.linalg.norm(step))
         trials: list[Trial] = []
@@ -207,7 +207,7 @@ class Descent:
         there = self.x + step
         return trials + self._differences(there, h, np.eye(n), linear, room - len(trials))
 
-    def _differences(self, centre: Floats, h: float, directions: Floats, linear: Linear, room: int) -> list[Trial]:
+    def _differences(self, centre: Floats, h: float, directions: Floats, linear: LinearModel, room: int) -> list[Trial]:
         """Points beside a centre, on the side on which the value falls; on the other one if a wall is near."""
         trials = []
         for v in directions[:room]:
@@ -290,7 +290,7 @@ class Finish:
     def _plan(self) -> None:
         """A step of Gauss and Newton if it promises anything."""
         around = self.loss.around(self.pool.outputs[self.centre])
-        linear = Linear.of(around.residuals, self.loss.slope(around, self.jacobian))
+        linear = LinearModel.of(around.residuals, self.loss.slope(around, self.jacobian))
         near, far = (self.pool.step(linear, self.pool.points[self.centre], r) for r in (self._length, _RADIUS))
         is_worth = linear.gain(far) - linear.gain(near) > max(_WORTH, self._noise) * around.value
         step, least = (far, _WORTH) if is_worth else (near, _CHEAP)

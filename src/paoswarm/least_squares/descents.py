@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from paoswarm.core.arrays import Floats
 from paoswarm.core.random import latin_hypercube
 from paoswarm.least_squares.descent import ACTIVE, HOPELESS, Descent, Finish, Precision, Trial
-from paoswarm.least_squares.ends import Contradiction, End, Ends, contradiction
+from paoswarm.least_squares.ends import Contradiction, End, SearchEnds, contradiction
 from paoswarm.least_squares.loss import Loss
 from paoswarm.least_squares.pool import Pool
 from paoswarm.least_squares.scout import Scout
@@ -59,7 +59,7 @@ class Request(NamedTuple):
     """A point of the unit cube to evaluate."""
 
     point: Floats
-    batch: Batch
+    batch: TrialBatch
     place: int  # in the batch
 
 
@@ -71,7 +71,7 @@ class Warm(NamedTuple):
     is_near: Callable[[Floats, Floats], bool]  # whether the slope at a point with these outputs is known already
 
 
-class Batch:
+class TrialBatch:
     """Points that are asked for together, and what goes on when all are evaluated."""
 
     def __init__(self, points: list[Floats], steps: Steps) -> None:
@@ -108,7 +108,7 @@ class Descents:
         self.is_done = False  # whether nothing is left to ask
         self._series = series
         self._rng = rng
-        self._ends = Ends(self.pool)
+        self._ends = SearchEnds(self.pool)
         self._active: list[Descent] = []
         self._parked: list[Descent] = []
         self._n_begun = 0
@@ -119,7 +119,7 @@ class Descents:
         self._scout: Scout | None = None
         self._is_scouting = False
         self._busy: set[int] = set()  # searches whose points are under way
-        self._queue: list[Batch] = []  # not sent yet
+        self._queue: list[TrialBatch] = []  # not sent yet
         self._starts = [self.pool.inside(np.asarray(start, dtype=float)) for start in starts]
         self._agreed_after = 0  # points, when searches agreed for the first time
         self._doubt = math.inf, 1  # a value, and how many times as many points it takes to believe in it
@@ -229,7 +229,7 @@ class Descents:
             points = next(steps) if numbers is None else steps.send(numbers)
         except StopIteration:
             return
-        self._queue.append(Batch(points, steps))
+        self._queue.append(TrialBatch(points, steps))
 
     def finish(self) -> None:
         """Begin no more searches: measure the slope at the best point, which takes two evaluations for each unknown."""

@@ -60,7 +60,7 @@ class End(NamedTuple):
     residuals: Floats  # (k,)
 
 
-class Ends:
+class SearchEnds:
     """The ends of searches, in the order in which they came."""
 
     def __init__(self, pool: Pool) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paoswarm.core.arrays import Floats
-from paoswarm.least_squares.trust_region import Linear, Region
+from paoswarm.least_squares.trust_region import LinearModel, Region
 
 _SAME = 1e-6  # widths: nearer points say nothing about slopes, only about noise
 
@@ -70,7 +70,7 @@ class Pool:
         """How far one may go from a point along each axis, down and up: to the wall, or half way round."""
         return np.where(self.is_round, -0.5, -point), np.where(self.is_round, 0.5, 1 - point)
 
-    def step(self, linear: Linear, point: Floats, radius: float) -> Floats:
+    def step(self, linear: LinearModel, point: Floats, radius: float) -> Floats:
         """The best step from a point, of at most this length."""
         return self.region.step(linear, point, *self.room(point), radius)
 

@@ -36,14 +36,14 @@ _N_SOUGHT = 10  # of these, if none is allowed, from which an allowed one is loo
 _SHORTER = (1.0, 0.999, 0.9, 0.5, 0.1)  # shares of a step that are tried until one is allowed
 
 
-class Linear(NamedTuple):
+class LinearModel(NamedTuple):
     """A linear model of residuals: ``|r + J s|^2 = |q + R s|^2 + rest``."""
 
     factor: Floats  # (k, n), R
     residuals: Floats  # (k,), q
 
     @classmethod
-    def of(cls, residuals: Floats, slope: Floats) -> Linear:
+    def of(cls, residuals: Floats, slope: Floats) -> LinearModel:
         """Reduce residuals ``(m,)`` and their slope ``(m, n)``."""
         joined = np.asarray(np.linalg.qr(np.column_stack([slope, residuals]), mode="r"))
         return cls(joined[:, :-1], joined[:, -1])
@@ -60,7 +60,7 @@ class Linear(NamedTuple):
         return found
 
 
-def bounded_step(linear: Linear, low: Floats, high: Floats, radius: float) -> Floats:
+def bounded_step(linear: LinearModel, low: Floats, high: Floats, radius: float) -> Floats:
     """The best step with ``low <= step <= high`` and a length of at most ``radius``."""
     n = linear.factor.shape[1]
     step, free = np.zeros(n), np.ones(n, dtype=bool)
@@ -133,7 +133,7 @@ class Region:
         """Whether a point may be simulated."""
         return bool((self._excess(point) <= 0).all())
 
-    def step(self, linear: Linear, point: Floats, low: Floats, high: Floats, radius: float) -> Floats:
+    def step(self, linear: LinearModel, point: Floats, low: Floats, high: Floats, radius: float) -> Floats:
         """The best step with ``low <= step <= high``, of at most this length, to a point that is allowed."""
         step = bounded_step(linear, low, high, radius)
         if self.allows(point + step):

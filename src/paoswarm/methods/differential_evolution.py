@@ -109,7 +109,7 @@ class Learning(NamedTuple):
     rate_count: Array  # (*batch,) their number
 
 
-class Trial(NamedTuple):
+class TrialRecord(NamedTuple):
     """How the trials of one generation were made."""
 
     strategy: Array  # (*batch, n) index of the strategy
@@ -247,7 +247,7 @@ class SADE(Method):
         rate = self._rates(memory, draw.normal(n), xp)
         trial = crossover(mutant, population, rate[..., None], draw.uniform(n, d), draw.uniform(n, 1))
         moved = near.wall(self.wall).apply(trial, near.velocity, near.lower, near.upper)
-        return Proposal(*moved, notes=Trial(chosen, rate))
+        return Proposal(*moved, notes=TrialRecord(chosen, rate))
 
     def tell(self, state: Swarm, proposal: Proposal, value: Array, evaluated: Array | None = None) -> Swarm:
         """Select the better of trial and parent, and learn from the successes."""
@@ -255,7 +255,7 @@ class SADE(Method):
         after = super().tell(state, proposal, value, evaluated)
         tried = xp.ones_like(state.best_value) if evaluated is None else xp.astype(evaluated, state.best_value.dtype)
         won = tried * xp.astype(after.age == 0, tried.dtype)  # the age of a replaced best is zero
-        trial: Trial = proposal.notes
+        trial: TrialRecord = proposal.notes
         hit = xp.astype(trial.strategy[..., None] == xp.arange(len(self.strategies)), tried.dtype)
         memory: Learning = state.memory
         memory = memory._replace(

@@ -211,7 +211,10 @@ class Sharing(NamedTuple):
 
     def _lane(self, search: int) -> tuple[int, Lane]:
         """The place and the lane of the search with this number."""
-        return next((place, lane) for place, lane in enumerate(self.lanes) if lane.search == search)
+        place = 0
+        while self.lanes[place].search != search:
+            place += 1
+        return place, self.lanes[place]
 
     @property
     def shown_lane(self) -> tuple[int, Lane]:

@@ -33,7 +33,7 @@ _SHARE = 0.05  # of the time that may be spent on them
 _CHECKED = 8  # points of the first swarm by which a changed function is recognised
 
 
-class Standing(NamedTuple):
+class WhereRunsStand(NamedTuple):
     """Where runs stand after a generation."""
 
     generation: int
@@ -57,7 +57,7 @@ class SwarmsOnEngine(CompiledRuns):
         super().__init__(limits)
         self.engine, self._program, self._call, self._keys, self._given = engine, program, call, keys, given
         self._states = None if journal is None else StoredStates(journal, engine, program, call.space)
-        self._standing: Standing | None = None
+        self._standing: WhereRunsStand | None = None
         self._count = engine.at_once  # generations of the next call
 
     @property
@@ -79,7 +79,7 @@ class SwarmsOnEngine(CompiledRuns):
         began = time.monotonic()
         with uninterrupted(blocked_in_children=False):  # an interrupted call would leave runs at different places
             state, history = self.engine.advance(state, self._keys, done + 1, count)
-            self._standing = Standing(done + count, state, [*columns, np.asarray(history, dtype=float)])
+            self._standing = WhereRunsStand(done + count, state, [*columns, np.asarray(history, dtype=float)])
         seconds = time.monotonic() - began
         count = max(1, min(2 * count, int(count * _CALL / max(seconds, 1e-9))))
         self._count = count // few * few or count
@@ -105,7 +105,7 @@ class SwarmsOnEngine(CompiledRuns):
         if (np.asarray(state.status) == Status.FAILED).all():
             raise self.explain_total_failure()
         first = np.array(state.leader_value, dtype=float)[:, None]  # a copy: engines may change the arrays of a state
-        self._standing = Standing(0, state, [first])
+        self._standing = WhereRunsStand(0, state, [first])
         self.is_new = True
         if self._states is not None:
             self._states.begin(state)
@@ -215,7 +215,7 @@ class StoredStates:
         self._generation = -1  # that was recorded last
         self._due = time.monotonic() + _SECONDS
 
-    def restore(self, runs: int) -> Standing | None:
+    def restore(self, runs: int) -> WhereRunsStand | None:
         """Where the recorded runs stand; None if nothing is recorded yet.
 
         Raises `OtherRun` if the function has changed, or if these limits lead to other runs.
@@ -227,7 +227,7 @@ class StoredStates:
         state = self._checked(saved, runs)
         self._check_limits(int(np.max(state.nit)))
         self._generation = saved.generation
-        return Standing(saved.generation, state, [saved.history])
+        return WhereRunsStand(saved.generation, state, [saved.history])
 
     def begin(self, state: State) -> None:
         """Record some points of the first swarm, unless it has been done."""
@@ -240,7 +240,7 @@ class StoredStates:
         p = self._program
         return p.generations if p.n_moved(p.generations) == p.n_particles else p.generations - 1
 
-    def keep(self, standing: Standing, *, is_last: bool) -> None:
+    def keep(self, standing: WhereRunsStand, *, is_last: bool) -> None:
         """Record where runs stand, if there was no record for some seconds, or if this is the last occasion."""
         is_new = self._generation < standing.generation <= self.last_complete
         if not is_new or not (is_last or time.monotonic() >= self._due):

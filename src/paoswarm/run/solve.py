@@ -85,7 +85,7 @@ def _polish(
     call: Call,
     many: ManyResult,
     why: list[str],
-    groups: list[Group],
+    groups: list[RunGroup],
     evaluate: Evaluator,
     limits: Limits,
     journal: Journal | None,
@@ -102,7 +102,7 @@ def _polish(
 
 def _run_all(
     call: Call, template: RunState, limits: Limits, evaluate: Evaluator, bar: ProgressBar, *, is_stored: bool
-) -> list[Group]:
+) -> list[RunGroup]:
     """All runs, as many at once as the caches hold, to their ends."""
     runs, n_each = call.n_runs, template.expected_evaluations(limits)
     n_together = runs
@@ -110,11 +110,11 @@ def _run_all(
     if call.takes_batches and call.notify is None and not evaluate.caller.is_parallel and limits.time_limit is None:
         n_together = max(1, _BLOCK // call.elements)
     bar.expect(None if n_each is None else runs * n_each)
-    groups: list[Group] = []
+    groups: list[RunGroup] = []
     for first in range(0, runs, n_together):
         numbers = range(first, min(runs, first + n_together))
         states = [template] if call.runs is None else call.states(numbers)
-        group = Group(call, states, numbers, groups, bar, evaluate)
+        group = RunGroup(call, states, numbers, groups, bar, evaluate)
         try:
             with naming_the_best(states):
                 group.run(limits, is_stored=is_stored)
@@ -130,7 +130,7 @@ def _run_all(
     return groups
 
 
-class Group:
+class RunGroup:
     """Some of the runs of a call, with one state for all of them or one for each, and everything that looks at them.
 
     The progress bar also shows ``earlier`` groups, which are done.
@@ -141,7 +141,7 @@ class Group:
         call: Call,
         states: list[RunState],
         numbers: range,
-        earlier: list[Group],
+        earlier: list[RunGroup],
         bar: ProgressBar,
         evaluate: Evaluator,
     ) -> None:

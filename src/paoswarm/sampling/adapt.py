@@ -14,7 +14,7 @@ from paoswarm.core.arrays import Floats
 from paoswarm.core.weights import effective_size
 from paoswarm.sampling.climbs import Mode, climb_cost, is_new
 from paoswarm.sampling.densities import Blend, Density
-from paoswarm.sampling.proposals import Pool, blend, fit_laws, make_ladder
+from paoswarm.sampling.proposals import DrawPool, blend, fit_laws, make_ladder
 from paoswarm.sampling.search import explore, explore_again
 from paoswarm.sampling.starts import Draws, badly_covered
 from paoswarm.sampling.target import Target, warn_of_wrong_scale
@@ -65,7 +65,7 @@ class Frozen(NamedTuple):
 
     proposal: Blend
     predicted_efficiency: float  # effective draws per draw
-    pool: Pool
+    pool: DrawPool
     ladder: Density  # the modes at all scales
     modes: list[Mode]
     incomplete: str  # why modes may be missing; empty if there is no sign of any
@@ -93,7 +93,7 @@ def adapt(
     n_effective: int,
     known: Floats | None = None,
     n_prior: int | None = None,
-    pool: Pool | None = None,
+    pool: DrawPool | None = None,
     callback: Callable[[dict[str, Any]], object] | None = None,
 ) -> Frozen:
     """Learn where the posterior is, and freeze a proposal for it.
@@ -104,7 +104,7 @@ def adapt(
     dict.
     """
     d, allowed = target.dim, target.n_left
-    pool = Pool(d) if pool is None else pool
+    pool = DrawPool(d) if pool is None else pool
     n_prior = _FIRST_DRAWS * min(d, _TYPICAL_DIM) if n_prior is None else n_prior
     n_prior = min(n_prior, max(1, int(_FIRST_SHARE * allowed)))
     z = target.draw_prior(n_prior, rng)
@@ -180,7 +180,7 @@ def refine_again(target: Target, frozen: Frozen, n_effective: int, rng: np.rando
     return _refine(target, frozen, n_effective, int(_RESERVE_AGAIN * target.n_left), rng, None)
 
 
-def draw_into(target: Target, pool: Pool, source: Density, n: int, rng: np.random.Generator) -> None:
+def draw_into(target: Target, pool: DrawPool, source: Density, n: int, rng: np.random.Generator) -> None:
     """Add up to ``n`` draws from ``source`` to the pool."""
     n = min(n, target.n_left)
     if n > 0:
@@ -243,7 +243,7 @@ def _stage_size(dim: int, beta: float, production: float) -> int:
     return n if beta < 1 else int(np.clip(_STAGE_SHARE * production, n, _STAGE_GROWTH * n))
 
 
-def _draw_stage(target: Target, pool: Pool, wide: Blend, best: Blend, n: int, rng: np.random.Generator) -> float:
+def _draw_stage(target: Target, pool: DrawPool, wide: Blend, best: Blend, n: int, rng: np.random.Generator) -> float:
     """Add draws from a wide proposal to the pool. Return the efficiency of the best proposal, judged by them alone."""
     first = len(pool.z)
     draw_into(target, pool, wide, n, rng)

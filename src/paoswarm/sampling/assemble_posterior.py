@@ -17,7 +17,7 @@ from paoswarm.sampling.densities import fit
 from paoswarm.sampling.importance import TRUSTED_K, Production, produce
 from paoswarm.sampling.moves import metropolis_cost
 from paoswarm.sampling.posterior import DOUBTFUL, FEWER, SHAPE, Posterior, Remark, WeightedDraws
-from paoswarm.sampling.proposals import Pool
+from paoswarm.sampling.proposals import DrawPool
 from paoswarm.sampling.search import RIDGE
 from paoswarm.sampling.target import NOISY, Bridge, Interrupted, Target
 from paoswarm.sampling.tempered import TemperedResult, pass_cost, pass_problem, tempered
@@ -224,7 +224,7 @@ def adaptation_diagnostics(target: Target, frozen: Frozen) -> dict[str, Any]:
     }
 
 
-def interrupted_posterior(target: Target, pool: Pool, why: str) -> Posterior:
+def interrupted_posterior(target: Target, pool: DrawPool, why: str) -> Posterior:
     """Posterior of a run that was interrupted during the adaptation, from its draws; the evidence is biased."""
     log_w = pool.log_weight(1.0)
     diagnostics = {"pareto_k": pareto_k(log_w), "effective_size": effective_size(log_w)}

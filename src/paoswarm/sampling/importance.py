@@ -36,7 +36,7 @@ from paoswarm.core.weights import (
 from paoswarm.sampling.adapt import Frozen, keep, reach_out, refine_again
 from paoswarm.sampling.climbs import Mode, climb, merge
 from paoswarm.sampling.densities import Density, scatter_matrix
-from paoswarm.sampling.proposals import Pool
+from paoswarm.sampling.proposals import DrawPool
 from paoswarm.sampling.starts import by_turns, spread_out, trend
 from paoswarm.sampling.target import MORE, BudgetSpent, Interrupted, Target
 
@@ -208,7 +208,7 @@ def _measure(target: Target, frozen: Frozen, n: int, rng: np.random.Generator) -
 
 
 def find_uncovered(
-    target: Target, proposal: Density, pool: Pool, draws: Floats, height: Floats, log_weights: Floats
+    target: Target, proposal: Density, pool: DrawPool, draws: Floats, height: Floats, log_weights: Floats
 ) -> list[Mode]:
     """Places where the proposal falls far short of the posterior, with the scales of ``gamma^2 / q``; often none.
 
@@ -246,7 +246,7 @@ def find_uncovered(
     return sorted(short, key=lambda mode: -mode.height)[:_PLACES]
 
 
-def uncovered_share(pool: Pool, proposal: Density, n: int) -> tuple[float, float]:
+def uncovered_share(pool: DrawPool, proposal: Density, n: int) -> tuple[float, float]:
     """Shares of the posterior, and of the variance of a coordinate, where ``n`` draws of the proposal are too few.
 
     There, a single draw would hold 1 % of all weight. The shares are judged by the pool.
@@ -270,7 +270,7 @@ def _farthest(some: Floats, z: Floats, weights: Floats) -> Floats:
 
 
 def _surprising(
-    target: Target, proposal: Density, pool: Pool, draws: Floats, height: Floats, log_weights: Floats
+    target: Target, proposal: Density, pool: DrawPool, draws: Floats, height: Floats, log_weights: Floats
 ) -> Floats:
     """Draws ``(m, d)`` in the bulk of the posterior whose density exceeds the prediction from their neighbours."""
     order = np.argsort(height)

@@ -40,7 +40,7 @@ _TAIL = 4.0  # degrees of freedom of the heavy-tailed share
 _WIDER = 1.2  # scale of the heavy-tailed share
 
 
-class Pool:
+class DrawPool:
     """Points drawn from known densities, with their log prior and log likelihood."""
 
     def __init__(self, dim: int) -> None:
@@ -129,7 +129,7 @@ def make_ladder(modes: list[Mode], target: Target) -> Density:
     return wrapped(Mixture(share / share.sum(), np.array(mean), np.array(factor), _TAIL), target)
 
 
-def _fit(pool: Pool, target: Target, beta: float, rng: np.random.Generator, sizes: tuple[int, ...]) -> Density:
+def _fit(pool: DrawPool, target: Target, beta: float, rng: np.random.Generator, sizes: tuple[int, ...]) -> Density:
     """Fit a normal mixture with a heavy-tailed share to the pool at ``beta``, in suitable coordinates."""
     n = min(FIT_POINTS, 400 + 300 * pool.z.shape[1])
     points, counts = distinct_draws(pool.z, normalise(pool.log_weight(beta)), n, rng)
@@ -172,7 +172,7 @@ def with_heavy_tail(mixture: Mixture) -> Blend:
     return Blend(np.array([0.9, 0.1]), (mixture, mixture.widened(_WIDER, _TAIL)))
 
 
-def fit_laws(pool: Pool, target: Target, beta: float, front: float, rng: np.random.Generator) -> list[Density]:
+def fit_laws(pool: DrawPool, target: Target, beta: float, front: float, rng: np.random.Generator) -> list[Density]:
     """Fit the pool at ``beta`` and at three smaller inverse temperatures.
 
     Each step back keeps a quarter of the effective size. The last is taken at ``front`` if that is smaller.

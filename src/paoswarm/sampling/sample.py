@@ -24,7 +24,7 @@ from paoswarm.sampling.adapt import Frozen, NothingFound, adapt
 from paoswarm.sampling.assemble_posterior import LEAST, draw_posterior, interrupted_posterior
 from paoswarm.sampling.posterior import Posterior
 from paoswarm.sampling.prior import Prior
-from paoswarm.sampling.proposals import Pool
+from paoswarm.sampling.proposals import DrawPool
 from paoswarm.sampling.read_prior import as_given, read_prior
 from paoswarm.sampling.starts import is_search, known_points
 from paoswarm.sampling.target import Interrupted, Target
@@ -177,7 +177,7 @@ def sample(
             if callback is not None and not likelihood.is_replayed:
                 callback(stage)
 
-        def plan(pool: Pool) -> Frozen:
+        def plan(pool: DrawPool) -> Frozen:
             return adapt(
                 target, source, n_effective=wanted, known=points, n_prior=first, pool=pool, callback=after_stage
             )
@@ -190,14 +190,14 @@ def sample(
 def sampled(
     target: Target,
     likelihood: BatchLikelihood,
-    plan: Callable[[Pool], Frozen],
+    plan: Callable[[DrawPool], Frozen],
     rng: np.random.Generator,
     wanted: int,
     bar: ProgressBar,
     journal: Journal | None,
 ) -> Posterior:
     """Make a proposal and draw from it; ``plan`` makes it, and fills a pool of draws."""
-    pool = Pool(target.dim)
+    pool = DrawPool(target.dim)
     try:
         posterior = draw_posterior(target, plan(pool), rng, wanted, bar)
     except NothingFound as error:
@@ -254,7 +254,7 @@ class BatchLikelihood:
         self._evaluate.warn(worth="likelihood zero")
 
 
-def _interrupted(error: KeyboardInterrupt, target: Target, pool: Pool, journal: Journal | None) -> Posterior:
+def _interrupted(error: KeyboardInterrupt, target: Target, pool: DrawPool, journal: Journal | None) -> Posterior:
     """The posterior of the draws so far; raise if there is none."""
     why = getattr(error, "why", "")  # set if the workers failed
     if np.isfinite(pool.log_weight(1.0)).any():

@@ -17,7 +17,7 @@ from paoswarm.core.blas import on_one_thread
 from paoswarm.core.weights import normalise
 from paoswarm.sampling.climbs import Mode, distance, is_near
 from paoswarm.sampling.densities import Circle, Density
-from paoswarm.sampling.proposals import Pool
+from paoswarm.sampling.proposals import DrawPool
 from paoswarm.sampling.target import Target
 from paoswarm.space.space import Fixed, Space
 
@@ -111,7 +111,7 @@ def _quadratic_terms(z: Floats) -> Floats:
     return np.concatenate([np.ones((len(z), 1)), z, z[:, rows] * z[:, columns]], axis=1)
 
 
-def badly_covered(target: Target, pool: Pool, proposal: Density, modes: list[Mode]) -> Floats:
+def badly_covered(target: Target, pool: DrawPool, proposal: Density, modes: list[Mode]) -> Floats:
     r"""Points ``(m, d)`` that dominate :math:`E_\pi[\gamma/q]` and have no higher mode nearby; often none."""
     height = pool.height
     score = pool.log_weight(1.0) + height - proposal.log_density(pool.z)

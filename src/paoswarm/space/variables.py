@@ -315,8 +315,6 @@ class Choice(Variable):
             )
         found = tuple(entries)
         object.__setattr__(self, "entries", found)
-        object.__setattr__(self, "is_whole", len(found) == 2)  # one coordinate is enough, 0 or 1
-        object.__setattr__(self, "is_choice", len(found) > 2)  # a coordinate for each entry
         if len(found) < 2:
             raise ValueError(f"{self!r} has fewer than two entries: write the value itself to fix it")
         seen: set[Any] = set()
@@ -329,6 +327,16 @@ class Choice(Variable):
 
     def __repr__(self) -> str:
         return f"Choice({list(self.entries)!r})"
+
+    @property
+    def is_whole(self) -> bool:  # type: ignore[override]
+        """One coordinate is enough for two entries, 0 or 1."""
+        return len(self.entries) == 2
+
+    @property
+    def is_choice(self) -> bool:  # type: ignore[override]
+        """A coordinate for each entry."""
+        return len(self.entries) > 2
 
     @property
     def box(self) -> tuple[list[float], list[float]]:
