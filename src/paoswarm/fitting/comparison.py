@@ -119,7 +119,7 @@ def _read_priors(priors: Any, space: Space) -> tuple[Belief, ...]:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class DataComparison:
     """Data with their laws; or the law of residuals, if the simulator compares by itself. It can be pickled."""
 
     outputs: Outputs | None  # None for residuals
@@ -128,7 +128,7 @@ class Comparison:
     without: Any = None  # what indexes the data that do not count; of a dict, names or a dict of such by name
 
     @classmethod
-    def read(cls, data: Any, sigma: Any, likelihood: Any, beliefs: Beliefs, without: Any = None) -> Comparison:
+    def read(cls, data: Any, sigma: Any, likelihood: Any, beliefs: Beliefs, without: Any = None) -> DataComparison:
         """Read what a user gives; see `fit`."""
         if data is None:
             law = _law(likelihood, sigma, "residuals")
@@ -209,7 +209,7 @@ class Simulation:
     """A simulator as an objective: the value of the fit, which carries the outputs. It can be sent to processes."""
 
     simulate: Objective
-    comparison: Comparison
+    comparison: DataComparison
 
     def __call__(self, point: Any) -> Detailed | Failed:
         """Simulate at a point as the user's function gets it."""
@@ -305,9 +305,9 @@ def _check_names(name: str, given: Any, parts: Sequence[Output]) -> None:
             raise ValueError(f"{name}: there are no data of an output {one!r}; {choices(str(one), known)}")
 
 
-def recorded_comparison(problem: dict[str, Any], outputs: Floats) -> Comparison:
+def recorded_comparison(problem: dict[str, Any], outputs: Floats) -> DataComparison:
     """How a simulation ``(m,)`` of a stored fit is compared with its data; residuals of beliefs come last."""
     given = {name: decode(problem.get(name)) for name in ("data", "sigma", "likelihood")}
-    comparison = Comparison.read(**given, beliefs=Beliefs())
+    comparison = DataComparison.read(**given, beliefs=Beliefs())
     n_beliefs = 0 if comparison.outputs is None else len(outputs) - len(comparison.outputs.data)
     return replace(comparison, beliefs=Beliefs(count=n_beliefs))

@@ -19,7 +19,7 @@ from paoswarm.evaluate.call_options import CallOptions, Workers
 from paoswarm.evaluate.calls import Objective
 from paoswarm.evaluate.evaluator import Evaluator
 from paoswarm.evaluate.queue import PointQueue, Queue
-from paoswarm.fitting.comparison import Beliefs, Comparison, Simulation
+from paoswarm.fitting.comparison import Beliefs, DataComparison, Simulation
 from paoswarm.fitting.fit_call import BUDGET, FitCall, Known, read_fit
 from paoswarm.fitting.fit_result import Fit
 from paoswarm.fitting.fit_run import Cells, FitRun
@@ -328,12 +328,12 @@ def refit(
     return found
 
 
-def _translated(fit: Fit, old: FitCall, given: dict[str, Any]) -> tuple[Comparison, Known, NDArray[np.intp]]:
+def _translated(fit: Fit, old: FitCall, given: dict[str, Any]) -> tuple[DataComparison, Known, NDArray[np.intp]]:
     """What outputs are compared with now, all simulations in the form of that, and which of the old outputs it has."""
     are_same = all(given.get(name) is old.given.get(name) for name in ("priors", "penalty"))
     before = old.comparison
     beliefs = before.beliefs if are_same else Beliefs.read(given["priors"], given.get("penalty"), old.space)
-    comparison = Comparison.read(given["data"], given["sigma"], given["likelihood"], beliefs, given.get("without"))
+    comparison = DataComparison.read(given["data"], given["sigma"], given["likelihood"], beliefs, given.get("without"))
     m = max(len(outputs) for _, _, outputs in fit["_known"]) - before.beliefs.count
     rows = np.arange(m)
     if before.outputs is not None and comparison.outputs is not None:
@@ -348,7 +348,7 @@ def _translated(fit: Fit, old: FitCall, given: dict[str, Any]) -> tuple[Comparis
     return comparison, known, rows
 
 
-def _warm(fit: Fit, comparison: Comparison, rows: NDArray[np.intp]) -> Warm:
+def _warm(fit: Fit, comparison: DataComparison, rows: NDArray[np.intp]) -> Warm:
     """What is known of the best point of a fit.
 
     The slopes there count as known within one standard error, where the errors of the fit itself rely on them, and as

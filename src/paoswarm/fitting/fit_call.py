@@ -15,7 +15,7 @@ from paoswarm.core.random import Seed, check_seed
 from paoswarm.evaluate.call_options import CallOptions, Workers
 from paoswarm.evaluate.calls import Objective, to_fingerprint, with_arguments
 from paoswarm.evaluate.constraints import ConstraintSet, without_functions
-from paoswarm.fitting.comparison import Beliefs, Comparison, Curve, Simulation
+from paoswarm.fitting.comparison import Beliefs, Curve, DataComparison, Simulation
 from paoswarm.fitting.cube import Cube
 from paoswarm.least_squares.loss import Scaled
 from paoswarm.least_squares.trust_region import Region
@@ -81,7 +81,7 @@ class FitCall:
     regions: list[Region]  # where points may be in each cell of the cube
     space: Space
     cube: Cube
-    comparison: Comparison
+    comparison: DataComparison
     limits: Limits
     starts: list[tuple[Floats, int]]  # points of the cube, and their cells, where searches start first
     known: Known  # that were simulated before
@@ -140,7 +140,7 @@ def read_fit(
     cube = Cube(read)
     excess, allowed = _read_constraints(constraints, cube)
     beliefs = Beliefs.read(given["priors"], penalty, read)
-    comparison = Comparison.read(given["data"], given["sigma"], given["likelihood"], beliefs)
+    comparison = DataComparison.read(given["data"], given["sigma"], given["likelihood"], beliefs)
     function = with_arguments(simulate if xdata is None else Curve(simulate, xdata), args)
     limits = Limits.read(None, maxfev, target, 0.0, time_limit, default=(None, BUDGET * cube.n))
     options = CallOptions(False, Workers.of(workers))
@@ -186,7 +186,7 @@ def _read_x0(x0: Any, space: Space) -> tuple[Floats | None, Floats | None]:
 
 
 def _read_known(
-    rows: Floats, outputs: Floats, comparison: Comparison, space: Space, cube: Cube, allowed: list[Region]
+    rows: Floats, outputs: Floats, comparison: DataComparison, space: Space, cube: Cube, allowed: list[Region]
 ) -> Known:
     """Points that were simulated before, with the present residuals of priors and penalty; those not allowed are left.
 

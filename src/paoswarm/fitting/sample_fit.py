@@ -35,7 +35,7 @@ from paoswarm.core.weights import effective_size
 from paoswarm.evaluate.call_options import CallOptions, Workers
 from paoswarm.evaluate.calls import Failed, Objective
 from paoswarm.evaluate.evaluator import Evaluator
-from paoswarm.fitting.comparison import Comparison
+from paoswarm.fitting.comparison import DataComparison
 from paoswarm.fitting.cube import Cube, FittedVariables
 from paoswarm.least_squares.descent import Descent
 from paoswarm.least_squares.loss import Loss
@@ -85,7 +85,7 @@ def log_marginal_likelihood(loss: Loss, y: Floats) -> float:
 class CubePrior(UniformBox):
     """Uniform on the cube of a fit, with laws of the user on some of its axes as part of the likelihood."""
 
-    def __init__(self, cube: Cube, variables: FittedVariables, comparison: Comparison) -> None:
+    def __init__(self, cube: Cube, variables: FittedVariables, comparison: DataComparison) -> None:
         super().__init__(variables.names, cube.low, cube.low + cube.width, cube.is_round.tolist())
         self._variables = variables
         keys = list(variables.names) if cube.space.names is not None else np.flatnonzero(variables.is_fitted).tolist()
@@ -121,7 +121,7 @@ class FitLikelihood:
     """The log likelihood at the user's continuous numbers, with the user's priors. It can be sent between processes."""
 
     simulate: Objective
-    comparison: Comparison
+    comparison: DataComparison
     variables: FittedVariables
     prior: CubePrior
     region: Region

@@ -23,7 +23,7 @@ from scipy.linalg import null_space
 from scipy.special import chdtr, chdtrc
 
 from paoswarm.core.arrays import Floats
-from paoswarm.fitting.comparison import Comparison
+from paoswarm.fitting.comparison import DataComparison
 from paoswarm.fitting.cube import Cube
 from paoswarm.fitting.describe import Spot
 from paoswarm.fitting.fit_uncertainty import FitUncertainty, reach_of
@@ -44,7 +44,7 @@ class Solution:
     """The best point of a fit, the outputs there, and their slope."""
 
     cube: Cube
-    comparison: Comparison
+    comparison: DataComparison
     point: Floats  # (n,), in the unit cube
     cell: int
     outputs: Floats  # (m,)

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from paoswarm.helpers import counted
 from paoswarm.study.results import Results, Task
-from paoswarm.study.statistics import FLOOR, TARGETS, MethodComparison, average_ranks, band, compare, success, wins
+from paoswarm.study.statistics import FLOOR, TARGETS, Comparison, average_ranks, band, compare, success, wins
 
 LEVEL = 0.05  # significance level of every test in the report
 LONGEST = 12  # most tasks, or methods, that are named one by one
@@ -88,7 +88,7 @@ def _what_it_loses(results: Results) -> str:
     """Say on how many tasks some method is significantly better than the reference, and name the widest margins."""
     found = [c for group in results.groups.values() for c in compare(results, group, LEVEL)]
     tasks = list(results.tasks())
-    worst: dict[Task, MethodComparison] = {}  # the widest margin first
+    worst: dict[Task, Comparison] = {}  # the widest margin first
     for c in sorted((c for c in found if c.verdict == "worse"), key=lambda c: c.decades):
         worst.setdefault(c.task, c)
     unbeaten = set(tasks) - {c.task for c in found if c.verdict != "better"}
@@ -223,7 +223,7 @@ def _losses(results: Results, won: Won) -> list[str]:
     return text
 
 
-def _significance(results: Results, comparisons: Sequence[MethodComparison]) -> str:
+def _significance(results: Results, comparisons: Sequence[Comparison]) -> str:
     """Say how many comparisons are significant after Holm's correction, and with which methods."""
     runs = max(len(trace.error) for trace in results.traces.values())
     better, worse, even = (sum(c.verdict == v for c in comparisons) for v in ("better", "worse", "not significant"))
@@ -244,7 +244,7 @@ def _significance(results: Results, comparisons: Sequence[MethodComparison]) -> 
     return text
 
 
-def _contradictions(results: Results, won: Won, comparisons: Sequence[MethodComparison]) -> list[str]:
+def _contradictions(results: Results, won: Won, comparisons: Sequence[Comparison]) -> list[str]:
     """Name the tasks that the reference wins by its mean although another method is better in most runs."""
     rivals: dict[Task, list[str]] = {}
     for c in comparisons:

@@ -104,7 +104,7 @@ def band(results: Results, problem: str, dim: int, method: str) -> Band:
     return Band(trace.evaluations, _mean(trace.error), _median(trace.error), *_quantiles(trace.error))
 
 
-class MethodComparison(NamedTuple):
+class Comparison(NamedTuple):
     """The reference against another method on one task."""
 
     problem: str
@@ -121,7 +121,7 @@ class MethodComparison(NamedTuple):
         return self.problem, self.dim
 
 
-def compare(results: Results, group: Sequence[str], level: float = 0.05) -> list[MethodComparison]:
+def compare(results: Results, group: Sequence[str], level: float = 0.05) -> list[Comparison]:
     """Compare the reference with every other method of the group, on every task.
 
     Run r of one method is paired with run r of the other, as far as both have it. Errors are compared as logarithms,
@@ -141,7 +141,7 @@ def compare(results: Results, group: Sequence[str], level: float = 0.05) -> list
     for pair, difference, (p, direction), p_holm in zip(pairs, differences, tests, corrected, strict=True):
         decades = float(np.median(difference))
         is_clear = p_holm <= level and direction * decades >= 0
-        found.append(MethodComparison(*pair, decades, p, p_holm, _VERDICTS[direction if is_clear else 0]))
+        found.append(Comparison(*pair, decades, p, p_holm, _VERDICTS[direction if is_clear else 0]))
     return found
 
 
