@@ -119,7 +119,7 @@ def test_a_linear_model_is_solved_with_its_slope(n, at_once):
 def test_workers_stay_busy_although_some_points_take_long():
     """Sixteen workers and log-normal times: whoever is idle begins another search."""
     data, rng = decay([0.3, 0.9]), np.random.default_rng(2)
-    searches = searches_of(data, 2, at_once=16)
+    searches = searches_of(data, 2, at_once=16, fills=True)
     clock, busy, count, under_way = 0.0, 0.0, 0, []
     while count < 300:
         for request in searches.ask(16 - len(under_way)):

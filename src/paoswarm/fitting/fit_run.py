@@ -55,6 +55,7 @@ class Cells:
                 self.cube.is_round,
                 own,
                 call.at_once,
+                fills=bool(call.options.workers.asynchronous),
                 starts=[point for point, cell in call.starts if cell == c],
                 known=[(point, outputs) for point, cell, outputs in known if cell == c],
                 series=None if n_numbers is None else call.comparison.series(n_numbers),

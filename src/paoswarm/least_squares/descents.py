@@ -86,7 +86,8 @@ class Descents:
     Searches start at ``starts`` first, and at the best of the points that are ``known`` with their outputs, empty where
     they failed. ``series`` are rows of the data whose order means something; by default all are one series. Points
     outside of the region count as failed and are not asked for. With ``warm`` only the search from the best known point
-    is made. ``at_once`` points are evaluated side by side.
+    is made. ``at_once`` points are evaluated side by side; if values come one by one, ``fills`` makes idle workers begin
+    further searches. (With whole rounds it saved a tenth of the rounds and took a third more simulations.)
     """
 
     def __init__(
@@ -96,6 +97,7 @@ class Descents:
         rng: np.random.Generator,
         at_once: int = 1,
         *,
+        fills: bool = False,
         starts: Iterable[Floats] = (),
         known: Iterable[tuple[Floats, Floats]] = (),
         series: Sequence[NDArray[np.intp]] | None = None,
@@ -103,7 +105,7 @@ class Descents:
         warm: Warm | None = None,
     ) -> None:
         self.loss, self.pool = loss, Pool(is_round, region)
-        self.n, self.at_once = len(is_round), at_once
+        self.n, self.at_once, self._fills = len(is_round), at_once, fills
         self.precision: Precision | None = None  # until it is measured
         self.is_done = False  # whether nothing is left to ask
         self._series = series
@@ -275,7 +277,7 @@ class Descents:
                 return True
             self._end(one)
             return self._plan()
-        if self._n_begun_or_starting < self.at_once:  # all searches wait for points: idle workers begin another one
+        if self._fills and self._n_begun_or_starting < self.at_once:  # all searches wait for points
             self._go_on(self._start())
             return True
         return False
