@@ -139,20 +139,13 @@ class DataComparison:
         plain = {name: one.data if isinstance(one, Scaled) else one for name, one in given.items()}
         outputs = Outputs.of(plain if isinstance(data, Mapping) else plain[""])
         for name, what in (("sigma", sigma), ("likelihood", likelihood)):
-            if isinstance(what, Mapping) and not outputs.is_dict:
-                raise TypeError(f"{name} is a dict, but data is one array")
-            _check_names(name, what if isinstance(what, Mapping) else (), outputs.parts)
+            if isinstance(what, Mapping):
+                if not outputs.is_dict:
+                    raise TypeError(f"{name} is a dict, but data is one array")
+                _check_names(name, what, outputs.parts)
         groups = []
         for part, one in zip(outputs.parts, given.values(), strict=True):
-            law = _law(_of(likelihood, part.name, "normal"), None, part.label)
-            own, has_datum = _of(sigma, part.name, None), ~np.isnan(outputs.data[part.rows])
-            if own is not None:
-                spread = part.spread("sigma", own)[has_datum]
-                law = law.with_sigma(float(spread[0]) if (spread == spread[0]).all() else spread)
-            elif np.ndim(each := getattr(law, "sigma", 0.0)):
-                part.spread("sigma", each)
-                law = law.part(has_datum)
-            law.check(outputs.data[part.rows][has_datum])
+            law = _law_of_output(part, outputs.data[part.rows], likelihood, sigma)
             scale, offset = (one.scale, one.offset) if isinstance(one, Scaled) else (False, False)
             groups.append(Group(part.name, part.rows, law, scale, offset))
         return cls(outputs, tuple(groups), beliefs, without)
@@ -295,6 +288,20 @@ def _law(likelihood: Any, sigma: Any, what: str) -> Likelihood:
     if np.ndim(sigma):
         raise ValueError("sigma of residuals must be one number: divide them by their own standard deviations")
     return law.with_sigma(float(sigma))
+
+
+def _law_of_output(part: Output, data: Floats, likelihood: Any, sigma: Any) -> Likelihood:
+    """The law of the data of an output that are not missing."""
+    law = _law(_of(likelihood, part.name, "normal"), None, part.label)
+    own, has_datum = _of(sigma, part.name, None), ~np.isnan(data)
+    if own is not None:
+        spread = part.spread("sigma", own)[has_datum]
+        law = law.with_sigma(float(spread[0]) if (spread == spread[0]).all() else spread)
+    elif np.ndim(each := getattr(law, "sigma", 0.0)):
+        part.spread("sigma", each)
+        law = law.part(has_datum)
+    law.check(data[has_datum])
+    return law
 
 
 def _check_names(name: str, given: Any, parts: Sequence[Output]) -> None:

@@ -186,26 +186,29 @@ def axis_scales(fit: LocalFit, x: Floats, at: float, free: NDArray[np.bool_]) ->
     wanted = STEP**2 * max(rise, least, np.finfo(float).tiny)
     room = room[axes]
     found, longest = np.full(len(axes), np.nan), room.copy()  # `longest` shrinks where points fail
-    for attempt in range(_MOST_TRIES):  # change the steps until the function bends by what is wanted
-        open_ = np.flatnonzero(np.isnan(found))
-        if not len(open_):
-            break
-        bend = bend if attempt == 0 else fit.bend(x, at, axes[open_], h[open_])
+    open_ = np.arange(len(axes))
+    for left in reversed(range(_MOST_TRIES)):  # change the steps until the function bends by what is wanted
         for k, b in zip(open_.tolist(), bend.tolist(), strict=True):
             if np.isnan(b):  # a point failed: stay nearer
                 longest[k] = h[k] / 2
                 h[k] /= 10
                 continue
             ratio = abs(b) / wanted
-            is_last = attempt == _MOST_TRIES - 1 or (ratio < 1 and h[k] >= longest[k])
-            if is_last and ratio <= _NOTHING and longest[k] < room[k]:
-                raise fit.fun.explain_failure(_NO_ROOM)
-            if 1 / _CLOSE <= ratio <= _CLOSE or is_last:
-                found[k] = h[k] / STEP * ratio**-0.5 if ratio > _NOTHING else np.inf
+            is_last = not left or (ratio < 1 and h[k] >= longest[k])
+            if is_last and ratio <= _NOTHING:
+                if longest[k] < room[k]:
+                    raise fit.fun.explain_failure(_NO_ROOM)
+                found[k] = np.inf
+            elif is_last or 1 / _CLOSE <= ratio <= _CLOSE:
+                found[k] = h[k] / STEP * ratio**-0.5
             else:
                 h[k] = min(h[k] * float(np.clip(max(ratio, 1e-300) ** -0.5, _SHORTER, _LONGER)), longest[k])
-    if np.isnan(found).any():
-        raise fit.fun.explain_failure(_NO_ROOM)
+        open_ = np.flatnonzero(np.isnan(found))
+        if not len(open_):
+            break
+        if not left:
+            raise fit.fun.explain_failure(_NO_ROOM)
+        bend = fit.bend(x, at, axes[open_], h[open_])
     scales = np.full(len(x), np.inf)
     scales[axes] = found
     return AxisScales(scales, least, noise, at)

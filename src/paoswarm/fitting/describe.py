@@ -116,11 +116,10 @@ def describe(
     unit = meaning.rise(value)
     nothing, none = np.full((d, d), np.nan), np.zeros((d, 0))
     found = Covariance(nothing, none, nothing[0], nothing, none, none)
-    warnings, notes, late_notes = [], [], []
-    model = minimum.model
-    if minimum.place is not None and model is not None:
-        found = covariance_of(minimum.place, model, unit)
-        warnings += of_roughness(model)
+    warnings, notes, late_notes, of_the_slope = [], [], [], []
+    if minimum.place is not None and minimum.model is not None:
+        found = covariance_of(minimum.place, minimum.model, unit)
+        warnings, of_the_slope = of_roughness(minimum.model), of_slope(minimum.model, refine)
         if unit == 0:
             notes.append("the sum of squares is zero, so the variance of the data is unknown.")
     errors = np.where(~minimum.free & ~minimum.on_bound, np.inf, found.standard_errors)
@@ -155,18 +154,11 @@ def describe(
                 f"the search for profile intervals found a lower value, {lowest:.6g}: there is a better minimum. "
                 "Search again."
             )
-    away = 0.0 if model is None else float(np.linalg.norm(newton_step(model.m, model.g)))
-    if model is not None and away > _FAR * model.step:
-        why = "Newton steps did not get there" if refine else "refine=True goes there"
-        warnings.append(
-            f"the slope is not zero: the minimum should be {away:.2g} standard errors away, but {why}. "
-            "The errors hold at a minimum."
-        )
     spot = Spot(x, value, box, names, start.variables, widths_of(box, x), minimum.free, minimum.on_bound)
     return spot.described(
         found._replace(standard_errors=errors),
         what="function",
-        warnings=warnings,
+        warnings=[*warnings, *of_the_slope],
         notes=notes,
         late_notes=late_notes,
         variance=None if meaning.is_likelihood else unit,
@@ -232,6 +224,18 @@ def of_roughness(found: Extrapolated) -> list[str]:
     return [
         f"{much}: the function has a kink or a jump near the minimum, or is far from a parabola within half a standard "
         "error. The errors are rough at best; ps.sample needs no derivatives."
+    ]
+
+
+def of_slope(found: Extrapolated, refine: bool) -> list[str]:
+    """A warning if the model's minimum is elsewhere."""
+    away = float(np.linalg.norm(newton_step(found.m, found.g)))
+    if not away > _FAR * found.step:
+        return []
+    why = "Newton steps did not get there" if refine else "refine=True goes there"
+    return [
+        f"the slope is not zero: the minimum should be {away:.2g} standard errors away, but {why}. "
+        "The errors hold at a minimum."
     ]
 
 

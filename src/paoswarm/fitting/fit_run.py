@@ -173,9 +173,10 @@ class FitRun(Steered):
 
     def _next(self) -> Batch | None:
         """The next points; None if others must be known first, or if nothing is left to ask."""
-        left = math.inf if self.limits.maxfev is None else self.limits.maxfev - self._n_asked
+        most = math.inf if self.limits.maxfev is None else self.limits.maxfev
+        left = most - self._n_asked
         needed = 2 * self.searches.cube.n  # for the slope at the best point: set aside, if there is enough for a search
-        reserve = needed if self.limits.maxfev is not None and self.limits.maxfev > 3 * needed else 0
+        reserve = needed if most > 3 * needed else 0
         if left <= reserve and math.isfinite(self.value):
             self._finish(Status.MAXFEV)
         deadline = self.limits.deadline
@@ -186,9 +187,8 @@ class FitRun(Steered):
         requests = self.searches.ask(int(min(room, left)))
         if not requests:
             return None
-        for request in requests:
-            self._out[self._n_sent] = request
-            self._n_sent += 1
+        self._out |= dict(enumerate(requests, self._n_sent))
+        self._n_sent += len(requests)
         points = np.array([self.searches.cube.coordinates(request.point, cell) for cell, request in requests])
         # With other limits the searches would go on from here: then the slope is measured again later.
         return Batch(points, True, deadline, is_beyond=self.searches.is_finishing)

@@ -175,13 +175,13 @@ def _read_start(result: Any, bounds: Any, names: Sequence[str] | None) -> StartP
         isinstance(bounds, Sequence) and any(isinstance(one, Variable) for one in bounds)
     )
     variables, has_bounds = _read_variables(result, bounds if is_space else None)
-    if not is_space and bounds is not None and _is_by_name(result):
-        raise TypeError("the point is given by name, so bounds must be a dict with the same names")
     if not variables.is_fitted.any():
         raise ValueError("no variable of the space is continuous: there is nothing whose error could be told")
     x = variables.x
     d = len(x)
     if bounds is not None and not is_space:
+        if _is_by_name(result):
+            raise TypeError("the point is given by name, so bounds must be a dict with the same names")
         box = read_bounds(bounds)
         if len(box[0]) != d:
             raise ValueError(f"bounds are for {len(box[0])} unknowns, but the point has {d}")
@@ -191,14 +191,19 @@ def _read_start(result: Any, bounds: Any, names: Sequence[str] | None) -> StartP
         box = lower, upper
     else:
         box = _box_of_run(result, d)
-    if ((x < box[0]) | (x > box[1])).any():
-        i = int(np.flatnonzero((x < box[0]) | (x > box[1]))[0])
+    if len(outside := np.flatnonzero((x < box[0]) | (x > box[1]))):
+        i = outside[0]
         raise ValueError(f"x[{i}] is {x[i]}, outside its bounds ({box[0][i]}, {box[1][i]})")
-    labels = variables.names if names is None else (names,) if isinstance(names, str) else tuple(names)
+    low, high = map(variables.coordinates, box)
+    labels = variables.names if names is None else _read_names(names, d)
+    return StartPoint(variables.coordinates(x), (low, high), labels, variables)
+
+
+def _read_names(names: Sequence[str], d: int) -> tuple[str, ...]:
+    labels = (names,) if isinstance(names, str) else tuple(names)
     if len(labels) != d or not all(isinstance(name, str) for name in labels):
         raise ValueError(f"names must be {d} strings, one for each unknown, got {names!r}")
-    low, high = map(variables.coordinates, box)
-    return StartPoint(variables.coordinates(x), (low, high), labels, variables)
+    return labels
 
 
 def _read_variables(result: Any, space: Any) -> tuple[FittedVariables, bool]:

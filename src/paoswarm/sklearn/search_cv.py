@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Mapping
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -125,8 +126,8 @@ class PAOSearchCV(BaseSearchCV):  # type: ignore[misc]
         losses = np.array(trials.losses(first))
         if trials.is_over:
             return
-        known = [point for point, loss in zip(first, losses, strict=True) if np.isfinite(loss)]
-        start = (known, losses[np.isfinite(losses)]) if known else None
+        known = np.isfinite(losses)
+        start = (list(compress(first, known)), losses[known]) if known.any() else None
         method = Optimizer(variables, method=method).method  # of a name, too
         n_particles = method.default_particles(len(spread.lower), n_iter, None)
         optimizer = Optimizer(variables, method=method, n_particles=n_particles, x0=start, rng=seed)

@@ -197,9 +197,9 @@ def _losses(results: Results, won: Won) -> list[str]:
     """Name the tasks on which another mean is smaller, by how many decades, and the tasks that no method solved."""
     winners = {task: [method for method in won if task in won[method]] for task in results.tasks()}
     behind = {
-        task: math.log10(_mean(results, task, results.reference)) - math.log10(_mean(results, task, first))
-        for task, (first, *more) in ((task, names) for task, names in winners.items() if names)
-        if results.reference not in (first, *more)
+        task: math.log10(_mean(results, task, results.reference)) - math.log10(_mean(results, task, names[0]))
+        for task, names in winners.items()
+        if names and results.reference not in names
     }
     nobody = sum(not names for names in winners.values())
     text = []
@@ -207,11 +207,7 @@ def _losses(results: Results, won: Won) -> list[str]:
         named = sorted(behind, key=lambda task: -behind[task])[:LONGEST]  # the widest margins
         lost_to: dict[str, list[str]] = {}
         for task in named:
-            margin = decades_behind(behind[task])
-            if _mean(results, task, winners[task][0]) <= FLOOR:
-                margin = "the winner’s mean is zero"
-            elif math.isinf(behind[task]):
-                margin = "its own mean is infinite"
+            margin = _margin(behind[task], _mean(results, task, winners[task][0]))
             lost_to.setdefault(listed(winners[task]), []).append(f"{title_of(results, task)} ({margin})")
         parts = [f"To {names}: {listed(tasks)}." for names, tasks in lost_to.items()]
         if len(behind) > len(named):
@@ -221,6 +217,13 @@ def _losses(results: Results, won: Won) -> list[str]:
     if nobody:
         text.append(f"On {counted(nobody, 'task')} no method has a finite mean error.")
     return text
+
+
+def _margin(decades: float, best: float) -> str:
+    """How far the reference is behind the smallest mean, ``best``."""
+    if best <= FLOOR:
+        return "the winner’s mean is zero"
+    return "its own mean is infinite" if math.isinf(decades) else decades_behind(decades)
 
 
 def _significance(results: Results, comparisons: Sequence[Comparison]) -> str:
