@@ -148,7 +148,8 @@ def _reached(rows):
         return "-"
     *_, solved, mean = _solved(rows, 0)
     mean = float(mean)
-    return f"{mean:.1f}, {solved} %" if mean < 100 else f"{mean:.0f}, {solved} %"
+    number = f"{mean:.1f}" if mean < 100 else f"{mean:.0f}"
+    return f"{number}\u00a0({solved}\u00a0%)"  # on one line
 
 
 def _markdown(columns, lines):
