@@ -27,46 +27,49 @@ class Data(NamedTuple):
     @classmethod
     def of(cls, options: argparse.Namespace) -> Data:
         """Read the file, and what the options say about its columns."""
-        file = options.data
+        file, x = options.data, options.x
         table = read_table(Path(file).read_text(encoding="utf-8-sig"), file)
         if not table.has_names:
             raise ValueError(f"{file} needs names of its columns in the first line")
         columns = table.columns
-        sigma = {name: f"sigma_{name}" for name in columns if f"sigma_{name}" in columns}
         wanted = _by_output("--sigma", options.sigma, columns)
-        taken = {options.x, *sigma.values(), *(what for what in wanted.values() if what in columns)}
+        taken = {x, *wanted.values(), *(f"sigma_{name}" for name in columns)}
         names = options.outputs or [name for name in columns if name not in taken]
-        of_file = [("--outputs", names), ("--x", [] if options.x is None else [options.x])]
-        of_names = [("--scale", options.scale or []), ("--offset", options.offset or [])]
-        for known, lists in ((list(columns), of_file), (names, of_names)):
-            for option, name in ((option, name) for option, some in lists for name in some):
-                if name not in known:
-                    raise ValueError(f"{option}: {file} has no such column as {name!r}; {choices(name, known)}")
-        if options.x is not None and np.isnan(columns[options.x]).any():
-            raise ValueError(f"{file}: the column {options.x!r} of --x has an empty cell")
+        _check_names(file, list(columns), {"--outputs": names, "--x": [] if x is None else [x]})
+        _check_names(file, names, {"--scale": options.scale, "--offset": options.offset})
+        places = np.empty(0) if x is None else columns[x]
+        if np.isnan(places).any():
+            raise ValueError(f"{file}: the column {x!r} of --x has an empty cell")
         if not names:
-            raise ValueError(f"{file} has no column to fit beside {', '.join(str(one) for one in taken if one)}")
-        sigma = {name: what for name, what in sigma.items() if name in names} | _of_all(wanted, names)
+            raise ValueError(f"{file} has no column to fit beside {', '.join(columns)}")
+        of_file = {name: f"sigma_{name}" for name in columns if name in names and f"sigma_{name}" in columns}
         return cls(
-            columns[options.x] if options.x is not None else np.empty(0),
+            places,
             {name: columns[name] for name in names},
-            {name: _deviation(name, what, columns) for name, what in sigma.items()},
+            {name: _deviation(name, what, columns) for name, what in (of_file | _of_all(wanted, names)).items()},
             _of_all(_by_output("--likelihood", options.likelihood, columns), names),
         )
 
     def scaled(self, options: argparse.Namespace) -> dict[str, Any]:
         """The outputs, `Scaled` where the options say so."""
-        factors, offsets = options.scale or [], options.offset or []
         scaled: dict[str, Any] = dict(self.outputs)
-        for name in {*factors, *offsets}:
-            scaled[name] = Scaled(self.outputs[name], scale=name in factors, offset=name in offsets)
+        for name in {*options.scale, *options.offset}:
+            scaled[name] = Scaled(self.outputs[name], scale=name in options.scale, offset=name in options.offset)
         return scaled
 
 
-def _by_output(option: str, texts: Sequence[str] | None, columns: Mapping[str, Any]) -> dict[str, str]:
+def _check_names(file: str, known: Sequence[str], given: Mapping[str, Sequence[str]]) -> None:
+    """Raise if an option names a column that is not among those it may name."""
+    for option, names in given.items():
+        for name in names:
+            if name not in known:
+                raise ValueError(f"{option}: {file} has no such column as {name!r}; {choices(name, known)}")
+
+
+def _by_output(option: str, texts: Sequence[str], columns: Mapping[str, Any]) -> dict[str, str]:
     """What an option says, by output; under an empty name what it says of all."""
     found = {}
-    for text in texts or []:
+    for text in texts:
         name, _, what = text.rpartition("=")
         if name and name not in columns:
             raise ValueError(f"{option} {text}: there is no column {name!r}; {choices(name, list(columns))}")

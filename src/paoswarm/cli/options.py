@@ -17,6 +17,7 @@ _FLAG: dict[str, Any] = {"action": "store_true", "default": None}
 _FILE, _SECONDS = {"metavar": "FILE"}, {"type": float, "metavar": "SECONDS"}
 _INTEGER, _NUMBER = {"type": int, "metavar": "N"}, {"type": float, "metavar": "N"}
 _EACH, _OBJECT = {"action": "append"}, {"metavar": "FILE.py:NAME"}
+_OUTPUTS: dict[str, Any] = {"action": "append", "default": []}
 # The options of commands that run something, and what argparse needs to know of them; see `add`.
 _OPTIONS: dict[str, tuple[dict[str, Any], str]] = {
     "function": ({"nargs": "?"}, "FILE.py:FUNCTION or PACKAGE.MODULE:FUNCTION"),
@@ -68,15 +69,15 @@ _OPTIONS: dict[str, tuple[dict[str, Any], str]] = {
         "column of places, such as a time: a function is called as f(x, *values), a program's table has it too",
     ),
     "--sigma": (
-        _EACH | {"metavar": "[OUTPUT=]WHAT"},
+        _OUTPUTS | {"metavar": "[OUTPUT=]WHAT"},
         "standard deviation, a number or a column (default: a column sigma_OUTPUT; without one it is estimated)",
     ),
     "--likelihood": (
-        _EACH | {"metavar": "[OUTPUT=]LAW"},
+        _OUTPUTS | {"metavar": "[OUTPUT=]LAW"},
         "law of the noise: normal, lognormal, poisson, student-t, huber",
     ),
-    "--scale": (_EACH | {"metavar": "OUTPUT"}, "its unit is unknown: fit a factor, too"),
-    "--offset": (_EACH | {"metavar": "OUTPUT"}, "its zero is unknown: fit an offset, too"),
+    "--scale": (_OUTPUTS | {"metavar": "OUTPUT"}, "its unit is unknown: fit a factor, too"),
+    "--offset": (_OUTPUTS | {"metavar": "OUTPUT"}, "its zero is unknown: fit an offset, too"),
     "--penalty": (_OBJECT, "a function of the unknowns: more residuals"),
     "--estimates": (_FILE, "unknowns with errors, intervals and correlations"),
     "--predictions": (_FILE, "data, predictions, 95 %% bands and residuals"),

@@ -117,24 +117,25 @@ class Command:
     ) -> None:
         if not isinstance(command, str) or not command.strip():
             raise ValueError(f"command must be a program with its arguments as one text, got {command!r}")
-        several = [templates] if isinstance(templates, str | os.PathLike) else templates
         self.command = command
         self.folder = folder if isinstance(folder, bool) else os.fspath(folder)
-        self.templates = [os.fspath(one) for one in several]
+        self.templates = [os.fspath(one) for one in _several(templates)]
         self.value_from, self.pattern = value_from, pattern
-        self.also = [also] if isinstance(also, str) else list(also)
+        self.also = _several(also)
         self.factor = real_number("factor", factor, -math.inf, may_equal=False)
         self.outputs = outputs if outputs is None or isinstance(outputs, str) else list(outputs)
         self.at = {name: np.asarray(places, dtype=float).tolist() for name, places in (at or {}).items()}
         self.shell = flag("shell", shell)
         self.keep = None if keep is None else os.fspath(keep)
         self.cwd = str(Path.cwd() if cwd is None else Path(cwd).absolute())
-        self._check()
+        self._check_reading()
+        self._check_files()
         # Read now: the text travels to workers, and an edit during the run has no effect.
         self._texts = {_input_name(one): (self._here / one).read_text(encoding="utf-8") for one in self.templates}
         self._words = [] if self.shell else [self._as_called(word) for word in split_words(command)]
 
-    def _check(self) -> None:
+    def _check_reading(self) -> None:
+        """Raise if what is read from the output makes no sense."""
         if not math.isfinite(self.factor) or self.factor == 0:
             raise ValueError(f"factor must be finite and not 0, got {self.factor!r}")
         for pattern in (*([] if self.pattern is None else [self.pattern]), *self.also):
@@ -143,6 +144,9 @@ class Command:
             raise ValueError("at= needs outputs=, the columns of a table")
         if self.outputs is not None and (self.also or self.factor != 1 or len(self.at) > 1 or not self.outputs):
             raise ValueError("outputs= are columns of a table, at= is one column; also= and factor= are for one value")
+
+    def _check_files(self) -> None:
+        """Raise if a run could not have its folder and files."""
         case, keep = self._case, self._keep
         if case is not None and not case.is_dir():
             raise ValueError(f"there is no folder {self.folder}")
@@ -226,8 +230,7 @@ class Command:
             except OSError as error:
                 raise CommandFailed(f"it did not write {where}: {error.strerror}") from None
         if self.outputs is not None:
-            names = [self.outputs] if isinstance(self.outputs, str) else self.outputs
-            found = Columns(names, self.at).read(output, self.pattern, where)
+            found = Columns(_several(self.outputs), self.at).read(output, self.pattern, where)
             return found[self.outputs] if isinstance(self.outputs, str) else found
         value = self.factor * read_value(output, self.pattern, where)
         return (value, [read_value(output, pattern, where) for pattern in self.also]) if self.also else value
@@ -251,6 +254,11 @@ class Command:
             contents = [(str(file), _checksum(self._case / file)) for file in input_files(self._case)]
             parts[f"folder {self.folder}"] = contents
         return parts
+
+
+def _several(given: Any) -> list[Any]:
+    """A list; of one entry if it was given alone."""
+    return [given] if isinstance(given, str | os.PathLike) else list(given)
 
 
 def _input_name(template: str) -> str:

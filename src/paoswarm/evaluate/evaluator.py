@@ -279,9 +279,9 @@ class Evaluator:
                 self._check_form(x[missing[held[0][0]]], held[0][1][0])
             if end is None:
                 record_held()
-        done = len(x) if known.all() else int(np.argmin(known))  # what comes after a gap is recorded, but not used yet
+        done = int(np.argmin(np.append(known, False)))  # what comes after a gap is recorded, but not used yet
         self._count(x, {row: why for row, why in failed.items() if row < done})
-        return with_details(values[:done], None if details is None else details[:done]), end
+        return with_details(values, details)[:done], end
 
     # How answers come
 

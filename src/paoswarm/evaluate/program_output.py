@@ -114,26 +114,30 @@ def read_table(text: str, where: str) -> Table:
     """
     if re.match(r"\s*(\[\s*)?\{", text):
         return Table(_of_json(text, where), True)
-    every = [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
-    lines = [(number, line) for number, line in every if line.lstrip()[0] not in "#%"]
+    every = text.splitlines()
+    lines = [(number, line) for number, line in enumerate(every, 1) if line.strip()[:1] not in ("", "#", "%")]
     if not lines:
         raise ValueError(f"{where} is empty, so there is no table")
-    comments = [line.lstrip("#% \t") for number, line in every if number < lines[0][0]]
-    separator = next((one for one in ",;\t" if one in lines[0][1]), None)
+    begin, first = lines[0]
+    separator = next((one for one in ",;\t" if one in first), None)
     rows = [(number, _cells(line, separator)) for number, line in lines]
-    names = rows.pop(0)[1] if any(_number(cell) is None for cell in rows[0][1]) else None
-    has_names, count = names is not None, len(names or rows[0][1])
-    if names is None:
-        read = [_cells(comment, one) for comment in comments[::-1] for one in (separator, None)]
-        names = next((found for found in read if len(found) == count), None)
-        has_names = names is not None
-    names = [str(j) for j in range(count)] if names is None else names
+    count = len(rows[0][1])
+    begins_with_names = None in map(_number, rows[0][1])  # a text among the cells: these are names
+    found = rows.pop(0)[1] if begins_with_names else _names_above(every[: begin - 1], separator, count)
+    names = found or [str(j) for j in range(count)]
     if len(set(names)) < count or "" in names:
         raise ValueError(f"{where}: every column needs a name of its own, got {', '.join(names)}")
     if not rows:
         raise ValueError(f"{where} has a line of names, but no rows")
     values = np.array([_row(cells, names, f"{where}, line {number}") for number, cells in rows])
-    return Table(dict(zip(names, values.T.copy(), strict=True)), has_names)
+    return Table(dict(zip(names, values.T.copy(), strict=True)), bool(found))
+
+
+def _names_above(comments: list[str], separator: str | None, count: int) -> list[str]:
+    """The cells of the last comment above the rows that has one for every column; none if there is no such comment."""
+    bare = [comment.lstrip("#% \t") for comment in comments[::-1]]
+    read = (_cells(comment, one) for comment in bare for one in (separator, None))
+    return next((found for found in read if len(found) == count), [])
 
 
 def _cells(line: str, separator: str | None) -> list[str]:

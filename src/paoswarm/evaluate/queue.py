@@ -162,17 +162,11 @@ class Queue:
         first = waiting[0][1]
         if first.is_beyond and not self._evaluate.go_beyond():
             return [(waiting[0][0], Answer(np.empty(0)))]
-        recalled = [self._recall(run, batch) for run, batch in waiting]
-        new = [
-            batch.x[: batch.most] if known is None else batch.x[known.new]
-            for (_, batch), known in zip(waiting, recalled, strict=True)
-        ]
-        points, numbers, end, values = new[0], first.numbers, None, np.empty(0)
-        if len(waiting) > 1:
-            points = np.concatenate(new)
+        parts = [(run, *self._recall(run, batch)) for run, batch in waiting]
+        points, numbers, end, values = np.concatenate([x for *_, x in parts]), first.numbers, None, np.empty(0)
         if numbers is not None:  # the new points have the first numbers, so that those of a run have no gaps
-            pairs = zip(waiting, new, strict=True)
-            numbers = np.concatenate([np.asarray(batch.numbers)[: len(x)] for (_, batch), x in pairs])
+            pairs = zip(waiting, parts, strict=True)
+            numbers = np.concatenate([np.asarray(batch.numbers)[: len(x)] for (_, batch), (*_, x) in pairs])
         failed: Mapping[int, str] = {}
         if len(points):
             values, end = self._evaluate.until(first.deadline if len(waiting) == 1 else None, points, numbers)
@@ -180,21 +174,25 @@ class Queue:
         if end is not None and not all(batch.is_divisible for _, batch in waiting):
             raise end
         answers, begin = [], 0
-        for (run, _), known, x in zip(waiting, recalled, new, strict=True):
+        for run, recalled, x in parts:
             stop = begin + len(x)
             own = {row - begin: kind for row, kind in failed.items() if begin <= row < stop}
             answer = Answer(values[begin:stop], end, self._evaluate.replayed, failed=own)
-            answers.append((run, answer if known is None else self._completed(run, known, answer)))
+            answers.append((run, self._completed(run, recalled, answer)))
             begin = stop
         return answers
 
-    def _recall(self, run: int, batch: Batch) -> Recalled | None:
-        """Which points of a batch are new; None if the run keeps none."""
-        return None if self._known is None else self._known[run].recall(self._evaluate.rows(batch.x), batch.most)
+    def _recall(self, run: int, batch: Batch) -> tuple[Recalled | None, Floats]:
+        """What the run knows of a batch, None if it keeps nothing, and the points to evaluate."""
+        if self._known is None:
+            return None, batch.x[: batch.most]
+        recalled = self._known[run].recall(self._evaluate.rows(batch.x), batch.most)
+        return recalled, batch.x[recalled.new]
 
-    def _completed(self, run: int, recalled: Recalled, answer: Answer) -> Answer:
+    def _completed(self, run: int, recalled: Recalled | None, answer: Answer) -> Answer:
         """The answer for all points, from that for the new ones."""
-        assert self._known is not None
+        if self._known is None or recalled is None:
+            return answer
         known = self._known[run]
         values = known.values(recalled, answer.values)
         failed = {recalled.new[row]: kind for row, kind in answer.failed.items()}

@@ -160,17 +160,19 @@ def decode(kept: Any, ours: Mapping[str, Any] = OURS) -> Any:
         with warnings.catch_warnings():  # the user was warned when the run was started
             warnings.simplefilter("ignore")
             return thing(**_each(kept["with"], lambda value: decode(value, ours)))
-    if "scipy.stats" in kept and (family := _family(kept["scipy.stats"])) is not None:
-        return family(*decode(kept["args"], ours), **decode(kept["kwds"], ours))
-    raise Unknown(str(kept.get("own") or kept.get("paoswarm") or kept.get("scipy.stats") or "a swarm"))
+    if "scipy.stats" in kept:
+        return _family(kept["scipy.stats"])(*decode(kept["args"], ours), **decode(kept["kwds"], ours))
+    raise Unknown(str(kept.get("own") or kept.get("paoswarm") or "a swarm"))
 
 
 def _family(name: str) -> Any:
-    """The distribution of `scipy.stats` with this name; None if there is none that can be rebuilt."""
+    """The distribution of `scipy.stats` with this name; raises `Unknown` if there is none that can be rebuilt."""
     from scipy import stats  # not at the top: importing it takes half a second
 
     family = getattr(stats, name, None)
-    return family if isinstance(family, stats.rv_continuous) or family is stats.multivariate_normal else None
+    if not isinstance(family, stats.rv_continuous) and family is not stats.multivariate_normal:
+        raise Unknown(name)
+    return family
 
 
 def describe(thing: Any) -> str:
