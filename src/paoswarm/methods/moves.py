@@ -103,6 +103,11 @@ def _checked_swarm(after: Swarm, method: Method, function: str, before: Swarm) -
     if not isinstance(after, Swarm):
         raise TypeError(f"{name} must return a Swarm, got {after!r}")
     particles = after.position.shape[:-1]
+    if len(particles) > 1 and particles != before.value.shape:
+        raise ValueError(
+            f"{type(method).__name__} changes the size of its swarm, so it cannot take batches: set "
+            "takes_batches = False"
+        )
     if particles[-1] == 0 or not after.value.shape == after.best_value.shape == after.age.shape == particles:
         raise ValueError(
             f"{name} returned a swarm with no particles, or with different numbers of points and values; {_MAKE_IT}"

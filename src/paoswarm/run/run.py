@@ -248,19 +248,13 @@ class Run(Steered):
 
     def _tell(self, answer: Answer) -> _Outcome:
         """Give the swarm whatever was evaluated, also if time ran out or an interrupt came."""
-        state, active, x = self.state, self._active, self.state.points()
-        runs = np.zeros(1, dtype=int) if not state.batch else np.arange(*state.batch)
-        runs = runs if active is None or not state.batch else runs[active]
-        values, m, is_cut = answer.values, x.shape[-2], False
-        if state.batch:
-            values = values.reshape(len(runs), -1)
-            k = values.shape[-1]
-        else:
-            k = len(values)
-            values = state.scored(x[:k], values) if state.judge.n_constraints else values
-            is_cut = k < m and (self.limits.maxfev is None or state.nfev + k - answer.recalled < self.limits.maxfev)
+        state, values, going = self.state, answer.values, np.flatnonzero(self._status == 0)
+        if state.judge.n_constraints:
+            values = state.scored(state.points()[: len(values)], values)
+        values = values.reshape(len(going), -1)
+        m, k = state.points().shape[-2], values.shape[-1]
         if answer.failed:
-            state.note_failures(answer.failed, np.repeat(runs, k))
+            state.note_failures(answer.failed, np.repeat(going, k))
         if k == 0 and state.swarm is not None:
             return _Outcome(moved=False, end=answer.end, replayed=answer.replayed)
         if state.swarm is None and not state.knows_a_value and not (values < np.inf).any():
@@ -268,17 +262,13 @@ class Run(Steered):
                 raise answer.end
             if not self._may_fail:
                 raise NoFiniteValue
-        if k == m and active is None:
-            state.take(values, may_fail=self._may_fail)
-        else:
-            f = np.full((*state.batch, m), np.nan)
-            f[(..., slice(k)) if active is None else (active, slice(k))] = values
-            state.take(f, k, active, self._may_fail)
+        f = np.full((self._status.size, m), np.nan)
+        f[going, :k] = values
+        state.take(f.reshape(*state.batch, m), k, self._active, self._may_fail)
         state.n_recalled += answer.recalled  # they cost nothing
         state.nfev -= answer.recalled
-        return _Outcome(
-            True, answer.end, is_cut, answer.replayed, Rule.NONE if answer.known is None else rule_of(answer.known)
-        )
+        is_cut = k < m and (self.limits.maxfev is None or state.nfev < self.limits.maxfev)
+        return _Outcome(True, answer.end, is_cut, answer.replayed, rule_of(answer.known))
 
 
 def rule_of(known: KnownPoints | None) -> Rule:
