@@ -248,11 +248,12 @@ class Run(Steered):
 
     def _tell(self, answer: Answer) -> _Outcome:
         """Give the swarm whatever was evaluated, also if time ran out or an interrupt came."""
-        state, values, going = self.state, answer.values, np.flatnonzero(self._status == 0)
+        state, values, x = self.state, answer.values, self.state.points()
+        going = np.flatnonzero(self._status == 0)
         if state.judge.n_constraints:
-            values = state.scored(state.points()[: len(values)], values)
+            values = state.scored(x[: len(values)], values)
         values = values.reshape(len(going), -1)
-        m, k = state.points().shape[-2], values.shape[-1]
+        m, k = x.shape[-2], values.shape[-1]
         if answer.failed:
             state.note_failures(answer.failed, np.repeat(going, k))
         if k == 0 and state.swarm is not None:

@@ -182,7 +182,7 @@ class RunState:
                 return points
             self.begin(np.empty((*self.batch, 0)))  # known values have filled it
         assert self.swarm is not None
-        self._proposal = self.propose(progress)
+        self._proposal = moves.ask(self.method, self.swarm, self.draw, progress)
         self._pending = self._proposal.position
         if self._share:  # by their means, not their scores: a low mean of few measurements is the one to check
             self._again = order.ranked(self.swarm.best_value)[..., : self.n_again]
@@ -194,15 +194,6 @@ class RunState:
         """The points of the first swarm that are not known yet."""
         assert self._first is not None
         return self._first.points(self.draw.generators, self.batch)
-
-    def propose(self, progress: float) -> Proposal:
-        """The next move of the swarm."""
-        assert self.swarm is not None
-        return moves.ask(self.method, self.swarm, self.draw, progress)
-
-    def told(self, swarm: Swarm, proposal: Proposal, values: Floats, evaluated: Any) -> Swarm:
-        """A swarm after a move was evaluated, if it was."""
-        return moves.tell(self.method, swarm, proposal, values, evaluated, self.tol)
 
     def begin(self, f: Floats, may_fail: bool = False) -> None:
         """Make the first swarm from its values ``(*batch, m)``."""
@@ -244,7 +235,7 @@ class RunState:
             self.improve(x, f)
         if self.judge.is_tolerant:
             proposal = proposal._replace(objective=self.judge.objective(self.snapped(x)))
-        after = self.told(swarm, proposal, f, evaluated)
+        after = moves.tell(self.method, swarm, proposal, f, evaluated, self.tol)
         self.swarm = after if active is None else swarms.select(active, after, before)
         if not is_first:
             self.improve(x, f)
