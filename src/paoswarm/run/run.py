@@ -230,21 +230,18 @@ class Run(Steered):
         local.ended(start, before, found.own, found.is_back)
         return outcome._replace(end=found.end, replayed=outcome.replayed and found.replayed)
 
-    def _numbers(self, count: int, active: NDArray[np.bool_] | None = None) -> Any:
-        """The numbers of the next evaluations in a store, if runs there need any."""
-        return None if self._numbering is None else self._numbering.of(self.state.nfev, count, active)
-
     def _ask(self) -> Batch:
         """The points of the next generation of all runs that are going, as far as the budget allows."""
         state, limits, active = self.state, self.limits, self._active
         x = state.points(limits.progress(state.nit, state.nfev))
         m, d = x.shape[-2:]
         most = None if limits.maxfev is None else limits.maxfev - state.nfev
+        k = m if most is None or not state.batch else min(m, most)
+        numbers = None if self._numbering is None else self._numbering.of(state.nfev, k, active)
         if not state.batch:  # a single run may stop between two points, and some of them may cost nothing
-            return Batch(x, True, limits.deadline, numbers=self._numbers(m), most=most)
-        k = m if most is None else min(m, most)
+            return Batch(x, True, limits.deadline, numbers=numbers, most=most)
         rows = x[..., :k, :] if active is None else x[active, :k, :]
-        return Batch(rows.reshape(-1, d), False, numbers=self._numbers(k, active))
+        return Batch(rows.reshape(-1, d), False, numbers=numbers)
 
     def _tell(self, answer: Answer) -> _Outcome:
         """Give the swarm whatever was evaluated, also if time ran out or an interrupt came."""
