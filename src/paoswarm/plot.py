@@ -13,7 +13,6 @@ import numpy as np
 
 from paoswarm._checks import whole_number
 from paoswarm._extras import need
-from paoswarm.core.arrays import Floats
 from paoswarm.core.swarm import Swarm
 from paoswarm.evaluate.call_options import CallOptions
 from paoswarm.evaluate.evaluator import Evaluator
@@ -233,7 +232,7 @@ def searches(result: Result, *, ax: Any = None) -> Any:
     return ax
 
 
-def _bars(ax: Any, members: list[Search], heights: Floats, kinds: list[str]) -> None:
+def _bars(ax: Any, members: list[Search], heights: Any, kinds: list[str]) -> None:
     """Draw a bar for each search, from its first to its last evaluation; pale for those that were given up."""
     for one, height in zip(members, heights, strict=True):
         ax.barh(
