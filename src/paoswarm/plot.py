@@ -204,7 +204,7 @@ def searches(result: Result, *, ax: Any = None) -> Any:
         raise ValueError(f"no search of this run has ended, so there is nothing to plot (its method is {name})")
     rows = _rows_of_places(found)
     kinds = list(dict.fromkeys(one.kind for one in found))
-    tracks_of = [_tracks([(one.began, one.ended) for one in members]) for _, members in rows]
+    tracks_of = [_tracks(members) for _, members in rows]
     n_tracks = sum(max(tracks) + 1 for tracks in tracks_of)
     ax = _axes(ax, height=min(1.4 + 0.27 * n_tracks, 9.0))
     ticks, top = [], 0.0
@@ -212,7 +212,7 @@ def searches(result: Result, *, ax: Any = None) -> Any:
         height = max(tracks) + 1
         if k % 2 == 0:
             ax.axhspan(top - 0.5, top + height - 0.5, color="0.5", alpha=0.08, lw=0)
-        _bars(ax, members, [top + track for track in tracks], kinds)
+        _bars(ax, members, top + np.array(tracks), kinds)
         ticks.append(top + (height - 1) / 2)
         top += height
     ax.set_yticks(ticks, [label for label, _ in rows])
@@ -232,7 +232,7 @@ def searches(result: Result, *, ax: Any = None) -> Any:
     return ax
 
 
-def _bars(ax: Any, members: list[Search], heights: list[float], kinds: list[str]) -> None:
+def _bars(ax: Any, members: list[Search], heights: Any, kinds: list[str]) -> None:
     """Draw a bar for each search, from its first to its last evaluation; pale for those that were given up."""
     for one, height in zip(members, heights, strict=True):
         ax.barh(
@@ -262,12 +262,12 @@ def _rows_of_places(found: SearchTable) -> list[tuple[str, list[Search]]]:
     return [*rows, ("cut short", cut)] if cut else rows
 
 
-def _tracks(spans: list[tuple[int, int]]) -> list[int]:
-    """A track for each span, such that no two on the same track overlap."""
+def _tracks(members: list[Search]) -> list[int]:
+    """A track for each search, such that no two on the same track overlap."""
     ends: list[int] = []
-    tracks = [0] * len(spans)
-    for i in sorted(range(len(spans)), key=lambda i: spans[i]):
-        begin, end = spans[i]
+    tracks = [0] * len(members)
+    for i in sorted(range(len(members)), key=lambda i: (members[i].began, members[i].ended)):
+        begin, end = members[i].began, members[i].ended
         free = next((track for track, last in enumerate(ends) if last <= begin), len(ends))
         ends[free:] = [end, *ends[free + 1 :]]
         tracks[i] = free

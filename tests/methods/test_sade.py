@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import paoswarm as ps
 from paoswarm.core import swarm as kernels
-from paoswarm.methods.differential_evolution import Learning, Trial
+from paoswarm.methods.differential_evolution import Learning, TrialRecord
 
 FIVE = ("rand/1", "rand/2", "best/1", "best/2", "current-to-best/1")
 NEEDED = {"rand/1": 3, "rand/2": 5, "best/1": 2, "best/2": 4, "current-to-best/1": 2}
@@ -225,7 +225,7 @@ def test_crossover_uses_the_rate_of_each_individual(swarm):
 
 def told(swarm, memory, strategy, rate, values, method, evaluated=None):
     """What is remembered after trials of these strategies and rates; the parents' values are 3, 1, 2 and none."""
-    notes = Trial(np.array(strategy), frozen(rate))
+    notes = TrialRecord(np.array(strategy), frozen(rate))
     step = ps.Proposal(swarm.position, swarm.velocity, notes)
     return method.tell(swarm._replace(memory=memory), step, frozen(values), evaluated).memory
 

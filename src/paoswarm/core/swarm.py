@@ -273,7 +273,6 @@ def spread(swarm: Swarm, unroll: Callable[..., Array] | None = None) -> Array:
 
     With ``unroll`` of periodic walls, and along round coordinates, it is measured the short way round.
     """
-    xp = namespace(swarm.position)
     *batch, n, d = swarm.position.shape
     position = swarm.position
     if swarm.axes is not None:
@@ -282,8 +281,9 @@ def spread(swarm: Swarm, unroll: Callable[..., Array] | None = None) -> Array:
         position = unroll(position, swarm.global_best, swarm.lower, swarm.upper)
     apart = position - swarm.global_best
     apart /= swarm.upper - swarm.lower
-    if not batch and xp is np:  # the same with fewer calls
+    if not batch and type(apart) is np.ndarray:  # the same with fewer calls
         return np.float64(math.sqrt(np.vdot(apart, apart) / (n * d)))
+    xp = namespace(apart)
     apart = xp.reshape(apart, (*batch, n * d))
     return xp.sqrt(xp.vecdot(apart, apart) / (n * d))
 
@@ -346,13 +346,11 @@ def with_leader(swarm: Swarm) -> Swarm:
 
 def _best_of(position: Array, value: Array, repeats: Repeats | None) -> tuple[Array, Array]:
     """The point with the smallest score, repeated for every particle, and its value."""
-    xp = namespace(value)
     *batch, n, d = position.shape
-    measure = score(value, repeats)
-    if not batch and xp is np:  # the same with fewer calls
-        first = order.best(measure)
-        return position[first : first + 1].repeat(n, axis=0), value[first]
-    leader = order.best(measure)
+    leader = order.best(score(value, repeats))
+    if not batch and type(value) is np.ndarray:  # the same with fewer calls
+        return position[leader : leader + 1].repeat(n, axis=0), value[leader]
+    xp = namespace(value)
     # One flat index per run: several times faster than take_along_axis.
     flat = xp.reshape(leader, (-1,)) + n * xp.arange(math.prod(batch))
     leading = xp.take(xp.reshape(position, (-1, d)), flat, axis=0)

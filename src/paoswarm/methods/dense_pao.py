@@ -168,11 +168,12 @@ class DensePAO(Method):
         x = draws(law, normal)
         n, d = x.shape
         blank = Generation(x, None, False, np.full(n, np.nan), np.arange(n))
-        model = memory.model
-        is_new = model is None or law.generation - model.generation >= generations_between_fits(d)
-        if is_new and self.model and is_due(trust):
-            model = quadratic_model.fit(law, _seen(state, memory.x, law.centre), memory.f)
-        if not is_due(trust) or model is None or not len(model.coefficients):
+        if not self.model or not is_due(trust):
+            return blank
+        model, is_new = memory.model, False
+        if model is None or law.generation - model.generation >= generations_between_fits(d):
+            model, is_new = quadratic_model.fit(law, _seen(state, memory.x, law.centre), memory.f), True
+        if not len(model.coefficients):
             return blank
         is_led = is_trusted(trust)
         if is_led and is_new:
@@ -192,7 +193,8 @@ class DensePAO(Method):
         values[generation.asked] = order.failed_last(value)
         memory: DenseMemory = state.memory
         after = _recorded(state, proposal.position, value, generation.asked)
-        memory = _with_points(memory, _within(state, generation.x[generation.asked]), value)
+        x, inside = generation.x, _within(state, generation.x)
+        memory = _with_points(memory, inside[generation.asked], value)
         trust, is_measured = memory.trust, ~np.isnan(values)
         if generation.predicted is None:
             trust = untested(trust)
@@ -203,20 +205,14 @@ class DensePAO(Method):
                 return after._replace(memory=memory._replace(trust=trust, open=again))
         if generation.predicted is not None and not is_measured.all():
             values = completed(values, generation.predicted, generation.asked)
-        x, law = generation.x, memory.law
-        outside = x - _within(state, x)
         with np.errstate(invalid="ignore"):  # if whole generations have failed
-            law, progress = after_generation(law, rates(*x.shape), memory.progress, x, values, outside)
+            law, progress = after_generation(memory.law, rates(*x.shape), memory.progress, x, values, x - inside)
         memory = memory._replace(law=law, trust=trust, open=None, model=generation.model, progress=progress)
         return after._replace(memory=memory)
 
     def has_converged(self, state: Swarm, spread: Array, tol: float) -> Array:
         """Whether the search is over; see `paoswarm.methods.dense_learning`."""
-        return np.asarray(self._end(state) != GOES_ON)
-
-    def _end(self, state: Swarm) -> int:
-        memory: DenseMemory = state.memory
-        return end_of(memory.law, memory.progress, state.n_particles, self.spread)
+        return np.asarray(self.standing(state, tol).is_over)
 
     def standing(self, state: Swarm, tol: float) -> Standing:
         """By the values of the last generation, and the law of the next one.
@@ -224,7 +220,8 @@ class DensePAO(Method):
         If the cloud has grown too wide, a swarm that begins elsewhere will do better.
         """
         memory: DenseMemory = state.memory
-        progress, law, end = memory.progress, memory.law, self._end(state)
+        progress, law = memory.progress, memory.law
+        end = end_of(law, progress, state.n_particles, self.spread)
         lowest, apart = (float(progress.bests[-1]), progress.spread) if progress.generations else (math.inf, math.inf)
         return Standing(lowest, apart, law.centre, longest(law), end != GOES_ON, has_arrived=end != GREW)
 
@@ -286,8 +283,8 @@ def _with_points(memory: DenseMemory, x: Floats, f: Floats) -> DenseMemory:
 
 def _recorded(state: Swarm, position: Floats, value: Floats, particles: Any) -> Swarm:
     """The swarm after some of its particles were evaluated."""
-    everywhere, values = state.position.copy(), np.full(state.n_particles, np.nan)
+    everywhere, values = state.position.copy(), np.full_like(state.value, np.nan)
     everywhere[particles], values[particles] = position, value
-    evaluated = np.zeros(state.n_particles, dtype=bool)
+    evaluated = np.zeros(len(values), dtype=bool)
     evaluated[particles] = True
     return swarm.record(state, Proposal(everywhere, np.zeros_like(everywhere)), values, evaluated)

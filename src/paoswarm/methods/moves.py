@@ -70,12 +70,14 @@ def begin(method: Method, state: Swarm) -> Swarm:
 
 def ask(method: Method, state: Swarm, draw: RandomSource, progress: float) -> Proposal:
     """The points to evaluate next, walls applied; an error if the method returned nonsense."""
-    if not method.applies_tolerance:
+    if state.tolerance is not None and not method.applies_tolerance:
         state = eased(state)
     if not method.applies_walls:
         state = read_only(state)
     with np.errstate(under="ignore"):  # underflow is expected: a swarm contracts to a point
         proposal = method.ask(state, draw, progress)
+    if method.applies_tolerance:  # its searches were asked in this way
+        return proposal
     if not method.applies_walls:
         return _checked(proposal, method, state)
     if _may_be_lost(proposal.position) and not np.isfinite(proposal.position).all():
@@ -90,11 +92,14 @@ def tell(
     method: Method, state: Swarm, proposal: Proposal, value: Array, evaluated: Array | None = None, tol: float = TOL
 ) -> Swarm:
     """The swarm after the objective was measured at a proposal; ``tol`` is the accuracy that the user wants."""
-    if method.applies_tolerance:
-        after = cast(Any, method).tell(state, proposal, value, evaluated, tol)
+    if method.applies_tolerance:  # its searches are told in this way
+        told: Swarm = cast(Any, method).tell(state, proposal, value, evaluated, tol)
+        return told
+    if state.tolerance is None or proposal.objective is None:
+        after = method.tell(state, proposal, value, evaluated)
     else:
         after = _tolerant_tell(method, state, proposal, value, evaluated)
-    return after if keeps_bests(method) else _checked_swarm(after, method, "tell", state)
+    return _checked_swarm(after, method, "tell", state)
 
 
 def _checked_swarm(after: Swarm, method: Method, function: str, before: Swarm) -> Swarm:
@@ -103,6 +108,11 @@ def _checked_swarm(after: Swarm, method: Method, function: str, before: Swarm) -
     if not isinstance(after, Swarm):
         raise TypeError(f"{name} must return a Swarm, got {after!r}")
     particles = after.position.shape[:-1]
+    if len(particles) > 1 and particles != before.value.shape:
+        raise ValueError(
+            f"{type(method).__name__} changes the size of its swarm, so it cannot take batches: set "
+            "takes_batches = False"
+        )
     if particles[-1] == 0 or not after.value.shape == after.best_value.shape == after.age.shape == particles:
         raise ValueError(
             f"{name} returned a swarm with no particles, or with different numbers of points and values; {_MAKE_IT}"
@@ -176,10 +186,8 @@ def starting(state: Swarm, length: float, objective: Floats | None) -> Swarm:
 
 
 def eased(state: Swarm) -> Swarm:
-    """The swarm as its method sees it: its bests compared by (C4)."""
-    tolerance: Tolerance | None = state.tolerance
-    if tolerance is None:
-        return state
+    """The swarm with a tolerance as its method sees it: its bests compared by (C4)."""
+    tolerance: Tolerance = state.tolerance
     objective = _column(state.best_position, tolerance.known, 0)
     scores = order.tolerated(state.best_value, objective, tolerance.now)
     return swarm.with_leader(state._replace(best_value=scores))
@@ -187,10 +195,8 @@ def eased(state: Swarm) -> Swarm:
 
 def _tolerant_tell(method: Method, state: Swarm, proposal: Proposal, value: Array, evaluated: Array | None) -> Swarm:
     """The swarm after a method's ``tell``, which compares by (C4); its bests have their scores (C2) again."""
-    tolerance: Tolerance | None = state.tolerance
-    objective = proposal.objective
-    if tolerance is None or objective is None:
-        return method.tell(state, proposal, value, evaluated)
+    tolerance: Tolerance = state.tolerance
+    objective: Any = proposal.objective
     after = method.tell(eased(state), proposal, order.tolerated(value, objective, tolerance.now), evaluated)
     seen = {**tolerance.known, **_pairs(state.snapped(proposal.position), objective, value)}
     count = value.shape[-1] if evaluated is None else int(evaluated.sum())

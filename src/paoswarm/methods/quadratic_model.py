@@ -37,16 +37,19 @@ _MEMORY = 0.7  # weight of the past in it, per test
 _LONGEST_WAIT = 8  # generations between two tests of a model that failed
 
 
+@lru_cache(maxsize=64)
 def points_for(coefficients: int) -> int:
     """How many points a fit of so many coefficients takes."""
     return int(np.ceil(_POINTS * coefficients)) + 2
 
 
+@lru_cache(maxsize=64)
 def n_coefficients(d: int) -> int:
     """Coefficients of the largest model: with all products, or with squares only if there are many unknowns."""
     return 1 + d + d * (d + 1) // 2 if d <= _MANY else 1 + 2 * d
 
 
+@lru_cache(maxsize=64)
 def generations_between_fits(d: int) -> int:
     """For how many generations a model is used: with many unknowns, a fit takes longer than the rest."""
     return 1 + n_coefficients(d) // _QUICK
@@ -107,15 +110,15 @@ def shortened_newton(slope: Floats, curvature: Floats, radius: float) -> Floats:
 def fit(law: DenseLaw, x: Floats, f: Floats) -> QuadraticModel:
     """The model of the points ``x`` (m, d) nearest to the law's centre."""
     m, d = x.shape
-    is_full = d <= _MANY and m >= points_for(n_coefficients(d))
+    fewest, most = points_for(1 + 2 * d), points_for(n_coefficients(d))
+    is_full = d <= _MANY and m >= most
     to_u = whitening(law)
     none = QuadraticModel(law.centre, to_u, law.generation, is_full, np.empty(0), 0.0, 0.0, 0.0)
-    if not is_full and m < points_for(1 + 2 * d):
+    if m < fewest:
         return none
-    n_fit = min(m, points_for(n_coefficients(d) if is_full else 1 + 2 * d))
     u = (x - law.centre) @ to_u
     distance = squared_lengths(u)
-    near = smallest(distance, n_fit)
+    near = smallest(distance, most if is_full else fewest)
     near = near[ranked(f[near])]
     u, f, radius = u[near], f[near], math.sqrt(distance[near].max())
     unit = f[len(f) // 2] - f[0]

@@ -112,7 +112,11 @@ class Searches(Method):
         ``out`` are the parts that are being evaluated.
         """
         sharing = laid_open(state)
-        series, lane = sharing.turn(out) if out or sharing.shown == NOBODY else sharing.shown_lane
+        if out or sharing.shown == NOBODY:
+            series, lane = sharing.turn(out)
+        else:
+            lane = sharing.lanes[sharing.shown]
+            series = lane.series
         if lane is not None:
             return Part(lane.search, series, moves.ask(lane.start.method, lane.swarm, draw, progress))
         own, d = sharing.of_series(series), state.n_dimensions
@@ -148,7 +152,8 @@ class Searches(Method):
     def has_converged(self, state: Swarm, spread: Array, tol: float) -> Array:
         """Whether the searches agree, so that another one would be a waste; see `paoswarm.methods.agreement`."""
         sharing: Sharing = state.memory
-        return np.asarray(tol > 0 and sharing.agreed(state.upper[0] - state.lower[0], state.axes).is_settled)
+        is_settled = tol > 0 and sharing.agreement.is_settled
+        return np.asarray(is_settled and sharing.agreed(state.upper[0] - state.lower[0], state.axes).is_best)
 
     def report(self, state: Swarm) -> Report:
         """The searches that have ended, and the one that has found the best point, as it was when it ended."""

@@ -111,7 +111,7 @@ class Sharing(NamedTuple):
 
     tallies: tuple[Tally, ...]  # one for each series
     lanes: tuple[Lane, ...] = ()  # searches that are under way, the oldest first
-    shown: int = NOBODY  # number of the search whose swarm is the run's
+    shown: int = NOBODY  # place of the search whose swarm is the run's, among those that are under way
     n_begun: int = 0
     searches: tuple[Search, ...] = ()  # that have ended, in order
     agreement: Agreement = Agreement()  # among them
@@ -142,14 +142,14 @@ class Sharing(NamedTuple):
 
     def moved(self, part: Part, value: Floats, tol: float) -> tuple[Sharing, Swarm]:
         """After a generation of a search, which may have ended it; and its swarm. ``tol`` is the accuracy wanted."""
-        place, lane = self._lane(part.search)
+        place, lane = self.lane(part.search)
         method = lane.start.method
         inner = moves.tell(method, lane.swarm, part.proposal, value)
         lane = lane._replace(swarm=inner).counting(inner.snapped(part.proposal.position), value)
         sharing = self._charged(lane.series, len(value))
         best_known = math.inf if self.ended_best is None else self.ended_best.value
         is_tolerant = inner.tolerance is not None
-        standing = method.standing(moves.eased(inner), TOL)
+        standing = method.standing(moves.eased(inner) if is_tolerant else inner, TOL)
         is_behind = not is_tolerant and standing.lowest - HOPELESS_RATIO * standing.apart > best_known  # (A9)
         lane = lane._replace(hopeless=lane.hopeless + 1 if is_behind else 0)
         accuracy = tol * (lane.typical - lane.value) if tol > TOL else 0.0
@@ -158,7 +158,7 @@ class Sharing(NamedTuple):
             lane = lane._replace(accurate=lane.accurate + 1 if is_accurate else 0)
         if ending := self._ending(lane, standing, is_tolerant):
             return sharing._ended(lane, ending, max(accuracy, 0.0), standing.reach if accuracy > 0 else 0.0), inner
-        return sharing._replace(lanes=(*self.lanes[:place], lane, *self.lanes[place + 1 :])), inner
+        return sharing.with_lane(place, lane), inner
 
     def _ending(self, lane: Lane, standing: Standing, is_tolerant: bool) -> str:
         """How a search ends; empty if it goes on."""
@@ -177,10 +177,10 @@ class Sharing(NamedTuple):
 
         Only if all that have ended are at one place: elsewhere, there may be better minima close to known ones.
         """
-        if not self.agreement.is_unanimous:
+        if standing.reach >= CONTRACTED or not self.agreement.is_unanimous:
             return False
         best = min(self.searches, key=lambda one: one.value)
-        if standing.reach >= CONTRACTED or order.is_better(lane.value, best.value):
+        if order.is_better(lane.value, best.value):
             return False
         lower, upper = lane.swarm.lower[0], lane.swarm.upper[0]
         return is_same_place((best.x - lower) / (upper - lower) - standing.centre, lane.swarm.axes)
@@ -209,18 +209,16 @@ class Sharing(NamedTuple):
             ended_best=best,
         )
 
-    def _lane(self, search: int) -> tuple[int, Lane]:
+    def lane(self, search: int) -> tuple[int, Lane]:
         """The place and the lane of the search with this number."""
         place = 0
         while self.lanes[place].search != search:
             place += 1
         return place, self.lanes[place]
 
-    @property
-    def shown_lane(self) -> tuple[int, Lane]:
-        """The search whose swarm is the run's, and its series: its turn is next."""
-        _, lane = self._lane(self.shown)
-        return lane.series, lane
+    def with_lane(self, place: int, lane: Lane) -> Sharing:
+        """After a search has moved."""
+        return self._replace(lanes=(*self.lanes[:place], lane, *self.lanes[place + 1 :]))
 
     def turn(self, out: tuple[Part, ...] = ()) -> tuple[int, Lane | None]:
         """The series that moves next, and its oldest search that can; None if it begins another one.
@@ -275,7 +273,8 @@ def shown(state: Swarm, sharing: Sharing) -> Swarm:
     _, lane = sharing.turn()
     if lane is None:
         return state._replace(memory=sharing._replace(shown=NOBODY))
-    return lane.swarm._replace(memory=sharing._replace(shown=lane.search))
+    place, _ = sharing.lane(lane.search)
+    return lane.swarm._replace(memory=sharing._replace(shown=place))
 
 
 def laid_open(state: Swarm) -> Sharing:
@@ -283,19 +282,5 @@ def laid_open(state: Swarm) -> Sharing:
     sharing: Sharing = state.memory
     if sharing.shown == NOBODY:
         return sharing
-    _, lane = sharing.shown_lane
-    if _is_same(lane.swarm, state):
-        return sharing
-    now = lane._replace(swarm=state._replace(memory=lane.swarm.memory))
-    return sharing._replace(lanes=tuple(now if one is lane else one for one in sharing.lanes))
-
-
-def _is_same(swarm: Swarm, shown: Swarm) -> bool:
-    """Whether drivers have left the swarm that is shown as it is."""
-    return (
-        shown.best_value is swarm.best_value
-        and shown.value is swarm.value
-        and shown.repeats is swarm.repeats
-        and shown.lower is swarm.lower
-        and shown.tolerance is swarm.tolerance
-    )
+    lane = sharing.lanes[sharing.shown]
+    return sharing.with_lane(sharing.shown, lane._replace(swarm=state._replace(memory=lane.swarm.memory)))

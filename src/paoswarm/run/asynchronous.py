@@ -15,6 +15,7 @@ from paoswarm.core.arrays import Floats
 from paoswarm.core.swarm import Proposal
 from paoswarm.evaluate.engines import EngineDown
 from paoswarm.evaluate.queue import Answer, Batch, KnownPoints, PointQueue
+from paoswarm.methods import moves
 from paoswarm.run.beside import is_worth_it
 from paoswarm.run.run import NoFiniteValue, Observe, Run, Steps, StopAll, rule_of, status_of
 from paoswarm.run.run_state import RunState
@@ -95,7 +96,7 @@ class Particles:
         if self._n_moves * state.n_again > self._n_again * self._n:
             i = self._to_measure_again()
             return self._give(_Asked(i, None, swarm.best_position[i]), swarm.best_position[i])
-        whole = state.propose(progress)
+        whole = moves.ask(state.method, swarm, state.draw, progress)
         if len(whole.position) != self._n:
             raise ValueError(
                 f"{type(state.method).__name__} says that it moves_singly, but asked for {len(whole.position)} points "
@@ -126,7 +127,7 @@ class Particles:
                 if state.judge.is_tolerant:
                     objective: Any = state.judge.objective(swarm.snapped(where)[None], is_all=False)
                     move = move._replace(objective=objective.repeat(self._n))
-                after = state.told(swarm, move, values, mask)
+                after = moves.tell(state.method, swarm, move, values, mask, state.tol)
             self._free.append(i)
         x = swarm.position[i] if move is None else move.position[i]
         state.swarm = after

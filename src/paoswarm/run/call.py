@@ -169,7 +169,7 @@ def read_call(
     if not callable(fun):
         raise TypeError(f"fun must be callable, got {fun!r}")
     runs = None if runs is _ALONE else whole_number("runs", runs, 1, _MOST_RUNS)
-    compiled = None if isinstance(engine, str) and engine == "numpy" else read_engine(engine, fun)
+    compiled = read_engine(engine, fun)
     space = read_space(bounds)
     objective = with_arguments(fun, args)
     if vectorized and not space.takes_rows:
@@ -215,7 +215,7 @@ def read_call(
         seed=seed,
         store=store,
         engine=compiled,
-        may_fall_back=isinstance(engine, str) and engine == "auto",
+        may_fall_back=engine == "auto",
     )
 
 

@@ -153,7 +153,7 @@ def solve_compiled(call: Call, engine: Compiled) -> ManyResult:
             method=call.method,
             limits=for_swarms,
             engine=type(engine).__name__.lower(),
-            seeds=seeds[: sum(len(one.fun) for one in found)],
+            seeds=seeds,
             failures=[],
         )
         if call.polish:

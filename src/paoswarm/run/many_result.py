@@ -288,7 +288,7 @@ def make_result(
         n_recalled=np.concatenate(
             [np.zeros_like(one.nit) if one.n_recalled is None else one.n_recalled for one in found]
         ),
-        seeds=list(seeds),
+        seeds=list(seeds[: len(status)]),
         failures=failures,
         failure_kinds=kinds,
         evaluations=evaluations,

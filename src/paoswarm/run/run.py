@@ -230,37 +230,29 @@ class Run(Steered):
         local.ended(start, before, found.own, found.is_back)
         return outcome._replace(end=found.end, replayed=outcome.replayed and found.replayed)
 
-    def _numbers(self, count: int, active: NDArray[np.bool_] | None = None) -> Any:
-        """The numbers of the next evaluations in a store, if runs there need any."""
-        return None if self._numbering is None else self._numbering.of(self.state.nfev, count, active)
-
     def _ask(self) -> Batch:
         """The points of the next generation of all runs that are going, as far as the budget allows."""
         state, limits, active = self.state, self.limits, self._active
         x = state.points(limits.progress(state.nit, state.nfev))
         m, d = x.shape[-2:]
         most = None if limits.maxfev is None else limits.maxfev - state.nfev
+        k = m if most is None or not state.batch else min(m, most)
+        numbers = None if self._numbering is None else self._numbering.of(state.nfev, k, active)
         if not state.batch:  # a single run may stop between two points, and some of them may cost nothing
-            return Batch(x, True, limits.deadline, numbers=self._numbers(m), most=most)
-        k = m if most is None else min(m, most)
+            return Batch(x, True, limits.deadline, numbers=numbers, most=most)
         rows = x[..., :k, :] if active is None else x[active, :k, :]
-        return Batch(rows.reshape(-1, d), False, numbers=self._numbers(k, active))
+        return Batch(rows.reshape(-1, d), False, numbers=numbers)
 
     def _tell(self, answer: Answer) -> _Outcome:
         """Give the swarm whatever was evaluated, also if time ran out or an interrupt came."""
-        state, active, x = self.state, self._active, self.state.points()
-        runs = np.zeros(1, dtype=int) if not state.batch else np.arange(*state.batch)
-        runs = runs if active is None or not state.batch else runs[active]
-        values, m, is_cut = answer.values, x.shape[-2], False
-        if state.batch:
-            values = values.reshape(len(runs), -1)
-            k = values.shape[-1]
-        else:
-            k = len(values)
-            values = state.scored(x[:k], values) if state.judge.n_constraints else values
-            is_cut = k < m and (self.limits.maxfev is None or state.nfev + k - answer.recalled < self.limits.maxfev)
+        state, values, x = self.state, answer.values, self.state.points()
+        going = np.flatnonzero(self._status == 0)
+        if state.judge.n_constraints:
+            values = state.scored(x[: len(values)], values)
+        values = values.reshape(len(going), -1)
+        m, k = x.shape[-2], values.shape[-1]
         if answer.failed:
-            state.note_failures(answer.failed, np.repeat(runs, k))
+            state.note_failures(answer.failed, np.repeat(going, k))
         if k == 0 and state.swarm is not None:
             return _Outcome(moved=False, end=answer.end, replayed=answer.replayed)
         if state.swarm is None and not state.knows_a_value and not (values < np.inf).any():
@@ -268,17 +260,13 @@ class Run(Steered):
                 raise answer.end
             if not self._may_fail:
                 raise NoFiniteValue
-        if k == m and active is None:
-            state.take(values, may_fail=self._may_fail)
-        else:
-            f = np.full((*state.batch, m), np.nan)
-            f[(..., slice(k)) if active is None else (active, slice(k))] = values
-            state.take(f, k, active, self._may_fail)
+        f = np.full((self._status.size, m), np.nan)
+        f[going, :k] = values
+        state.take(f.reshape(*state.batch, m), k, self._active, self._may_fail)
         state.n_recalled += answer.recalled  # they cost nothing
         state.nfev -= answer.recalled
-        return _Outcome(
-            True, answer.end, is_cut, answer.replayed, Rule.NONE if answer.known is None else rule_of(answer.known)
-        )
+        is_cut = k < m and (self.limits.maxfev is None or state.nfev < self.limits.maxfev)
+        return _Outcome(True, answer.end, is_cut, answer.replayed, rule_of(answer.known))
 
 
 def rule_of(known: KnownPoints | None) -> Rule:

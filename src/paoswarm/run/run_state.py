@@ -182,7 +182,7 @@ class RunState:
                 return points
             self.begin(np.empty((*self.batch, 0)))  # known values have filled it
         assert self.swarm is not None
-        self._proposal = self.propose(progress)
+        self._proposal = moves.ask(self.method, self.swarm, self.draw, progress)
         self._pending = self._proposal.position
         if self._share:  # by their means, not their scores: a low mean of few measurements is the one to check
             self._again = order.ranked(self.swarm.best_value)[..., : self.n_again]
@@ -194,15 +194,6 @@ class RunState:
         """The points of the first swarm that are not known yet."""
         assert self._first is not None
         return self._first.points(self.draw.generators, self.batch)
-
-    def propose(self, progress: float) -> Proposal:
-        """The next move of the swarm."""
-        assert self.swarm is not None
-        return moves.ask(self.method, self.swarm, self.draw, progress)
-
-    def told(self, swarm: Swarm, proposal: Proposal, values: Floats, evaluated: Any) -> Swarm:
-        """A swarm after a move was evaluated, if it was."""
-        return moves.tell(self.method, swarm, proposal, values, evaluated, self.tol)
 
     def begin(self, f: Floats, may_fail: bool = False) -> None:
         """Make the first swarm from its values ``(*batch, m)``."""
@@ -228,11 +219,10 @@ class RunState:
         self.nfev += m
         if before is None:
             return
-        evaluated = None if m == f.shape[-1] else np.arange(f.shape[-1]) < m
-        proposal = self._proposal
+        proposal, swarm, old = self._proposal, before, self.incumbent
         assert proposal is not None
         new = proposal.position.shape[-2]
-        swarm, old = before, self.incumbent
+        evaluated = None if m >= new else np.broadcast_to(np.arange(new) < m, (*self.batch, new))
         if f.shape[-1] > new:  # first what is remembered, so that the new points meet the better estimate
             now = np.take_along_axis(before.best_position, self._again[..., None], axis=-2)
             same = (now == x[..., new:, :]).all(axis=-1)  # one that was replaced meanwhile (`inject`) was not measured
@@ -240,20 +230,14 @@ class RunState:
             if not self._leads:  # the next swarm may have forgotten it
                 self.incumbent = with_measurements(old, swarm)
             x, f = x[..., :new, :], f[..., :new]
-        if evaluated is not None:
-            evaluated = None if evaluated[:new].all() else np.broadcast_to(evaluated[:new], (*self.batch, new))
-        if before.repeats is None and not self._keeps_bests:  # before a user's code sees the values
+        is_first = before.repeats is None and not self._keeps_bests
+        if is_first:  # before a user's code sees the values
             self.improve(x, f)
         if self.judge.is_tolerant:
             proposal = proposal._replace(objective=self.judge.objective(self.snapped(x)))
-        after = self.told(swarm, proposal, f, evaluated)
-        if self.batch and after.n_particles != before.n_particles:
-            name = type(self.method).__name__
-            raise ValueError(
-                f"{name} changes the size of its swarm, so it cannot take batches: set takes_batches = False"
-            )
+        after = moves.tell(self.method, swarm, proposal, f, evaluated, self.tol)
         self.swarm = after if active is None else swarms.select(active, after, before)
-        if before.repeats is not None or self._keeps_bests:
+        if not is_first:
             self.improve(x, f)
         self.count_stale(old)
         self.nit += 1

@@ -65,7 +65,7 @@ def solve(call: Call) -> ManyResult:
             method=call.method,
             limits=for_swarms,
             engine="numpy",
-            seeds=call.seeds[: sum(len(one.x) for one in found)],
+            seeds=call.seeds,
             failures=evaluate.log.first,
             evaluations=evaluate.kept,
         )

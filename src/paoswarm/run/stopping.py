@@ -245,14 +245,11 @@ def explain(
 ) -> str:
     """The sentences for a run with these ``best`` values after its generations, and a final ``value``."""
     why = limits.message(status)
-    has_searches = agreement is not None and status not in _REGARDLESS
-    has_searches = has_searches and rule not in (Rule.COMPLETE, Rule.NOTHING_NEW)
-    if has_searches and agreement is not None:
-        if status is Status.CONVERGED:
-            within = f" within tol={limits.tol:g}" if limits.tol > TOL else ""
-            return f"{f'Converged{within}' if agreement.is_feasible else 'Stopped'}: {agreement}"
-        if status in _OUT_OF_BUDGET and (agreement.n_searches or method is None):  # else the last generations tell more
-            return f"{why} {agreement}"
+    if status in _REGARDLESS or rule in (Rule.COMPLETE, Rule.NOTHING_NEW):
+        agreement = None
+    if status is Status.CONVERGED and agreement is not None:
+        within = f" within tol={limits.tol:g}" if limits.tol > TOL else ""
+        return f"{f'Converged{within}' if agreement.is_feasible else 'Stopped'}: {agreement}"
     if status is Status.CONVERGED:
         why = {
             Rule.NONE: "Converged.",
@@ -265,19 +262,21 @@ def explain(
         }[rule]
     elif status is Status.STALLED and len(best):
         why = f"{status.message[:-1]}: a point near it has {value:.6g} instead of {best[-1]:.6g}."
-    elif status in _OUT_OF_BUDGET and len(best) > 1 and math.isfinite(best[-1]):
-        why = f"{why[:-1]}; {_progress(best)}."
-    return f"{why} {agreement}" if has_searches else why
+    elif status in _OUT_OF_BUDGET and not (agreement is not None and (agreement.n_searches or method is None)):
+        why = f"{why[:-1]}{_progress(best)}."
+    return why if agreement is None else f"{why} {agreement}"
 
 
 def _progress(best: Floats) -> str:
-    """How the best value has changed over the last generations."""
+    """How the best value has changed over the last generations; empty if there are none."""
     back = min(_BACK, len(best) - 1)
+    if back < 1 or not math.isfinite(best[-1]):
+        return ""
     over = f"over the last {back} generations" if back > 1 else "in the last generation"
     before, now = float(best[-1 - back]), float(best[-1])
     if now == before:
-        return f"the best value did not change {over}"
+        return f"; the best value did not change {over}"
     share = (before - now) / abs(before) if before and math.isfinite(before) else math.inf
     if 0 < share < 0.5:
-        return f"the best value fell by {100 * share:.2g} % {over}"
-    return f"the best value {'fell' if now < before else 'rose'} from {before:.3g} to {now:.3g} {over}"
+        return f"; the best value fell by {100 * share:.2g} % {over}"
+    return f"; the best value {'fell' if now < before else 'rose'} from {before:.3g} to {now:.3g} {over}"
