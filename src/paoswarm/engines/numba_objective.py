@@ -103,12 +103,13 @@ def _compiled(python: Any, name: str, options: dict[str, Any]) -> tuple[Any, boo
 
 
 def _reason(error: Exception) -> str:
-    """Why numba cannot compile a function, in one line of its many."""
-    lines = [line for line in str(error).splitlines() if line.strip() and not line.startswith("Failed in nopython")]
+    """Why numba cannot compile a function, in one line of its many, which are coloured if colorama is installed."""
+    text = re.sub(r"\x1b\[[0-9;]*m", "", str(error))
+    lines = [line for line in text.splitlines() if line.strip() and not line.startswith("Failed in nopython")]
     reason = re.sub(r" for '.*', defined at .*", "", lines[0] if lines else type(error).__name__).strip(" .:")
-    where = re.search(r'^File ".*", line (\d+)', str(error), flags=re.MULTILINE)
+    where = re.search(r'^File ".*", line (\d+)', text, flags=re.MULTILINE)
     reason = reason if where is None else f"{reason} (line {where[1]} of its file)"
-    return reason + _advice(str(error))
+    return reason + _advice(text)
 
 
 def _advice(text: str) -> str:
