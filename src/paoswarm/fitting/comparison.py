@@ -146,6 +146,10 @@ class DataComparison:
         groups = []
         for part, one in zip(outputs.parts, given.values(), strict=True):
             law = _law_of_output(part, outputs.data[part.rows], likelihood, sigma)
+            is_alone = len(outputs.parts) == 1 and not beliefs.count  # then any sigma has the same optimum
+            if law.estimates_sigma and not is_alone and np.isfinite(outputs.data[part.rows]).sum() == 1:
+                name, advice = (part.name, f"{{{part.name!r}: ...}}") if outputs.is_dict else ("data", "...")
+                raise ValueError(f"{name} has one datum, from which sigma cannot be estimated: give sigma={advice}")
             scale, offset = (one.scale, one.offset) if isinstance(one, Scaled) else (False, False)
             groups.append(Group(part.name, part.rows, law, scale, offset))
         return cls(outputs, tuple(groups), beliefs, without)

@@ -332,7 +332,7 @@ def refit(
 
 def _by_output(old: dict[str, Any], changes: dict[str, Any], outputs: Mapping[str, Any]) -> dict[str, Any]:
     """What is given for each output: of those that remain as it was, unless it is new."""
-    found = {}
+    found: dict[str, Any] = {}
     for name in ("sigma", "likelihood", "without"):
         before, new = old.get(name), changes[name]
         if new is ... and name == "without" and before is not None and not isinstance(before, Mapping):
