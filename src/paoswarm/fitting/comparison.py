@@ -209,7 +209,12 @@ class Simulation:
     comparison: DataComparison
 
     def __call__(self, point: Any) -> Detailed | Failed:
-        """Simulate at a point as the user's function gets it."""
+        """Simulate at a point as the user's function gets it, if the beliefs allow it."""
+        beliefs = self.comparison.beliefs
+        more = beliefs.residuals(point)
+        if not np.isfinite(more).all():
+            is_penalty = np.isfinite(more[: len(beliefs.priors)]).all()
+            return Failed(f"{NAN}: {'the penalty is not finite' if is_penalty else 'the density of a prior is zero'}")
         answer = self.simulate(point)
         if isinstance(answer, Failed):
             return answer
@@ -217,8 +222,7 @@ class Simulation:
             vector = self.comparison.vector(answer)
         except TypeError as error:
             return Failed(str(error), wrong_form=True)
-        if self.comparison.beliefs.count:
-            vector = np.concatenate([vector, self.comparison.beliefs.residuals(point)])
+        vector = np.concatenate([vector, more]) if beliefs.count else vector
         value = self.comparison.loss(len(vector)).value(vector)
         is_bad = ~np.isfinite(vector)
         if np.isfinite(value):
