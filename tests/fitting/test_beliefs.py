@@ -105,6 +105,8 @@ def test_priors_of_spaces_without_names_go_by_number():
         ({"z": stats.norm()}, None, ValueError, "no unknown 'z'"),
         ({"n": stats.norm()}, None, ValueError, "only numbers between two bounds can have a prior"),
         ({"x": 3.0}, None, TypeError, "prior of 'x' must be a frozen distribution"),
+        ({"x": stats.norm}, None, TypeError, r"such as scipy\.stats\.norm\(0, 1\), got"),
+        ({"x": stats.gamma}, None, TypeError, r"such as scipy\.stats\.gamma\(\.\.\.\), got"),
         ({"x": stats.poisson(3)}, None, TypeError, "prior of 'x' must be a frozen distribution"),
         ({"x": stats.uniform(5, 1)}, None, ValueError, "no finite density within its bounds"),
         ([stats.norm()], None, TypeError, "priors must be a dict"),

@@ -44,8 +44,12 @@ class Belief:
     @classmethod
     def of(cls, key: Any, law: Any, low: float, high: float) -> Belief:
         """Find the mode of a density between the bounds of the unknown."""
-        if not (hasattr(law, "logpdf") and hasattr(law, "ppf")):
-            raise TypeError(f"the prior of {key!r} must be a frozen distribution of scipy.stats, got {law!r}")
+        if not (hasattr(law, "logpdf") and hasattr(law, "ppf") and hasattr(law, "dist")):
+            name = getattr(law, "name", "norm") if hasattr(law, "logpdf") else "norm"
+            raise TypeError(
+                f"the prior of {key!r} must be a frozen distribution of scipy.stats, with its parameters, such as "
+                f"scipy.stats.{'norm(0, 1)' if name == 'norm' else f'{name}(...)'}, got {law!r}"
+            )
         ends = np.clip(law.ppf([1e-9, 1 - 1e-9]), low, high)
         grid = np.linspace(float(ends[0]), float(ends[1]), _GRID)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -135,6 +139,9 @@ class DataComparison:
             if not isinstance(law, Normal | StudentT | Huber) or getattr(law, "relative", False):
                 raise ValueError(f"{law!r} needs data: without data= the simulator returns residuals")
             return cls(None, (Group("", slice(0, 0), law),), beliefs, without)
+        if isinstance(data, Scaled) and isinstance(data.data, Mapping):
+            each = ", ".join(f"{name!r}: ps.Scaled(...)" for name in data.data)
+            raise TypeError(f"Scaled is for the data of one output: write data={{{each}}}")
         given = data if isinstance(data, Mapping) else {"": data}
         plain = {name: one.data if isinstance(one, Scaled) else one for name, one in given.items()}
         outputs = Outputs.of(plain if isinstance(data, Mapping) else plain[""])
@@ -293,7 +300,7 @@ def _law(likelihood: Any, sigma: Any, what: str) -> Likelihood:
     law = read_likelihood(likelihood)
     if sigma is None:
         return law
-    if np.ndim(sigma):
+    if np.ndim(sigma) or isinstance(sigma, Mapping):
         raise ValueError("sigma of residuals must be one number: divide them by their own standard deviations")
     return law.with_sigma(float(sigma))
 
