@@ -105,6 +105,8 @@ def test_priors_of_spaces_without_names_go_by_number():
         ({"z": stats.norm()}, None, ValueError, "no unknown 'z'"),
         ({"n": stats.norm()}, None, ValueError, "only numbers between two bounds can have a prior"),
         ({"x": 3.0}, None, TypeError, "prior of 'x' must be a frozen distribution"),
+        ({"x": stats.norm}, None, TypeError, r"such as scipy\.stats\.norm\(0, 1\), got"),
+        ({"x": stats.gamma}, None, TypeError, r"such as scipy\.stats\.gamma\(\.\.\.\), got"),
         ({"x": stats.poisson(3)}, None, TypeError, "prior of 'x' must be a frozen distribution"),
         ({"x": stats.uniform(5, 1)}, None, ValueError, "no finite density within its bounds"),
         ([stats.norm()], None, TypeError, "priors must be a dict"),
@@ -116,3 +118,21 @@ def test_priors_of_spaces_without_names_go_by_number():
 def test_wrong_beliefs(priors, penalty, error, said):
     with pytest.raises(error, match=said):
         Beliefs.read(priors, penalty, read_space({"x": (0, 1), "n": ps.Integer(0, 3)}))
+
+
+@pytest.mark.filterwarnings("ignore:the function returned NaN")
+def test_nothing_is_simulated_where_a_belief_is_not_finite():
+    seen = []
+
+    def simulate(p):
+        seen.append(p["x"])
+        return [p["x"]] * 3
+
+    data = [0.7, 0.8, 0.9]
+    with pytest.raises(ValueError, match="the penalty is not finite"):
+        ps.fit(simulate, {"x": (0, 1)}, data, penalty=lambda p: np.nan, rng=1)
+    assert not seen
+    fit = ps.fit(simulate, {"x": (0, 1)}, data, penalty=lambda p: 0.0 if p["x"] > 0.5 else np.nan, x0=[[0.1]], rng=1)
+    assert fit.n_failed > 0
+    assert min(seen) > 0.5
+    assert len(seen) == fit.nfev - fit.n_failed

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
+from scipy import stats
 from waiting import Clock
 
 import paoswarm as ps
@@ -283,3 +284,28 @@ def test_bad_arguments_are_errors_before_anything_is_simulated(name):
     with pytest.raises(kind, match=said):
         ps.fit(*(given.pop("simulate", simulate), SPACE, DATA), **({"rng": 1} | given))
     assert simulate.calls == 0
+
+
+def test_a_sigma_is_not_estimated_from_one_datum():
+    def simulate(p):
+        return {"u": p["a"] * np.arange(4.0), "total": [p["a"], 1.0]}
+
+    data, space = {"u": np.arange(4.0) + 0.1, "total": [1.0, np.nan]}, {"a": (0, 5)}
+    with pytest.raises(ValueError, match=r"total has one datum, .*: give sigma=\{'total': \.\.\.\}"):
+        ps.fit(simulate, space, data)
+    with pytest.raises(ValueError, match="data has one datum"):
+        ps.fit(lambda p: p["a"], space, 1.0, priors={"a": stats.norm(2, 1)})
+    assert ps.fit(simulate, space, data, sigma={"total": 0.1}, rng=1).success
+    assert ps.fit(lambda p: p["a"], space, 1.0, rng=1).success
+
+
+def test_messages_say_what_to_write_instead():
+    rows = np.zeros((2, 3))
+    with pytest.raises(TypeError, match=r"write data=\{'u': ps\.Scaled\(\.\.\.\), 'v': ps\.Scaled\(\.\.\.\)\}"):
+        ps.fit(lambda p: {}, SPACE, ps.Scaled({"u": T, "v": T}))
+    with pytest.raises(ValueError, match="divide them by their own standard deviations"):
+        ps.fit(lambda p: {"u": T}, SPACE, sigma={"u": 0.1})
+    with pytest.raises(TypeError, match=r"not a dict with \['u'\]: write those of one point one after the other"):
+        ps.fit(lambda p: {"u": T}, SPACE, {"u": T}, x0=(rows, {"u": np.zeros((2, 12))}))
+    with pytest.raises(ValueError, match=r"write Normal\(0\.01, relative=0\.05\)"):
+        ps.likelihoods.Normal(relative=0.05)

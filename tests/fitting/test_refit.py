@@ -257,3 +257,28 @@ def test_unknown_arguments_come_with_advice(curved):
         curved.refit(loss="huber")
     with pytest.raises(TypeError, match="use n_effective="):
         curved.sample(n_samples=500)
+
+
+def two_outputs(p):
+    return {"u": curve(p), "v": p["limit"] * TIMES}
+
+
+BOTH = {"u": CURVE, "v": 16.0 * TIMES}
+
+
+def test_what_was_given_for_outputs_that_are_gone_is_left_out():
+    given = {"sigma": {"u": 0.3, "v": 0.2}, "likelihood": {"v": "huber"}}
+    fit = ps.fit(two_outputs, SPACE, BOTH, **given, rng=1)
+    alone = fit.refit(data={"u": CURVE})
+    assert_same_fit(alone, ps.fit(lambda p: {"u": curve(p)}, SPACE, {"u": CURVE}, sigma=0.3, rng=1), rtol=0.02)
+    for which in ("v", ["v"], {"v": [0]}):
+        assert_allclose(fit.refit(without=which).refit(data={"u": CURVE}).fun, alone.fun)
+    with pytest.raises(ValueError, match="sigma: there are no data of an output 'v'"):
+        fit.refit(data={"u": CURVE}, sigma=given["sigma"])
+
+
+def test_what_is_new_for_an_output_leaves_the_others_as_they_were():
+    fit = ps.fit(two_outputs, SPACE, BOTH, sigma=0.3, likelihood={"v": "student-t"}, rng=1)
+    found = fit.refit(likelihood={"u": "huber"}, sigma={"u": 0.2})
+    same = fit.refit(likelihood={"u": "huber", "v": "student-t"}, sigma={"u": 0.2, "v": 0.3})
+    assert found.fun == same.fun

@@ -44,8 +44,12 @@ class Belief:
     @classmethod
     def of(cls, key: Any, law: Any, low: float, high: float) -> Belief:
         """Find the mode of a density between the bounds of the unknown."""
-        if not (hasattr(law, "logpdf") and hasattr(law, "ppf")):
-            raise TypeError(f"the prior of {key!r} must be a frozen distribution of scipy.stats, got {law!r}")
+        if not (hasattr(law, "logpdf") and hasattr(law, "ppf") and hasattr(law, "dist")):
+            name = getattr(law, "name", "norm") if hasattr(law, "logpdf") else "norm"
+            raise TypeError(
+                f"the prior of {key!r} must be a frozen distribution of scipy.stats, with its parameters, such as "
+                f"scipy.stats.{'norm(0, 1)' if name == 'norm' else f'{name}(...)'}, got {law!r}"
+            )
         ends = np.clip(law.ppf([1e-9, 1 - 1e-9]), low, high)
         grid = np.linspace(float(ends[0]), float(ends[1]), _GRID)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -135,6 +139,9 @@ class DataComparison:
             if not isinstance(law, Normal | StudentT | Huber) or getattr(law, "relative", False):
                 raise ValueError(f"{law!r} needs data: without data= the simulator returns residuals")
             return cls(None, (Group("", slice(0, 0), law),), beliefs, without)
+        if isinstance(data, Scaled) and isinstance(data.data, Mapping):
+            each = ", ".join(f"{name!r}: ps.Scaled(...)" for name in data.data)
+            raise TypeError(f"Scaled is for the data of one output: write data={{{each}}}")
         given = data if isinstance(data, Mapping) else {"": data}
         plain = {name: one.data if isinstance(one, Scaled) else one for name, one in given.items()}
         outputs = Outputs.of(plain if isinstance(data, Mapping) else plain[""])
@@ -146,6 +153,10 @@ class DataComparison:
         groups = []
         for part, one in zip(outputs.parts, given.values(), strict=True):
             law = _law_of_output(part, outputs.data[part.rows], likelihood, sigma)
+            is_alone = len(outputs.parts) == 1 and not beliefs.count  # then any sigma has the same optimum
+            if law.estimates_sigma and not is_alone and np.isfinite(outputs.data[part.rows]).sum() == 1:
+                name, advice = (part.name, f"{{{part.name!r}: ...}}") if outputs.is_dict else ("data", "...")
+                raise ValueError(f"{name} has one datum, from which sigma cannot be estimated: give sigma={advice}")
             scale, offset = (one.scale, one.offset) if isinstance(one, Scaled) else (False, False)
             groups.append(Group(part.name, part.rows, law, scale, offset))
         return cls(outputs, tuple(groups), beliefs, without)
@@ -205,7 +216,12 @@ class Simulation:
     comparison: DataComparison
 
     def __call__(self, point: Any) -> Detailed | Failed:
-        """Simulate at a point as the user's function gets it."""
+        """Simulate at a point as the user's function gets it, if the beliefs allow it."""
+        beliefs = self.comparison.beliefs
+        more = beliefs.residuals(point)
+        if not np.isfinite(more).all():
+            is_penalty = np.isfinite(more[: len(beliefs.priors)]).all()
+            return Failed(f"{NAN}: {'the penalty is not finite' if is_penalty else 'the density of a prior is zero'}")
         answer = self.simulate(point)
         if isinstance(answer, Failed):
             return answer
@@ -213,8 +229,7 @@ class Simulation:
             vector = self.comparison.vector(answer)
         except TypeError as error:
             return Failed(str(error), wrong_form=True)
-        if self.comparison.beliefs.count:
-            vector = np.concatenate([vector, self.comparison.beliefs.residuals(point)])
+        vector = np.concatenate([vector, more]) if beliefs.count else vector
         value = self.comparison.loss(len(vector)).value(vector)
         is_bad = ~np.isfinite(vector)
         if np.isfinite(value):
@@ -285,7 +300,7 @@ def _law(likelihood: Any, sigma: Any, what: str) -> Likelihood:
     law = read_likelihood(likelihood)
     if sigma is None:
         return law
-    if np.ndim(sigma):
+    if np.ndim(sigma) or isinstance(sigma, Mapping):
         raise ValueError("sigma of residuals must be one number: divide them by their own standard deviations")
     return law.with_sigma(float(sigma))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
@@ -295,6 +295,8 @@ def refit(
     """Fit again; see `Fit.refit`. ``changes`` are arguments of the call; ``...`` says that one is not new."""
     old: FitCall = fit["_call"]
     given = old.given | {name: one for name, one in changes.items() if one is not ...}
+    if isinstance(given["data"], Mapping):
+        given |= _by_output(old.given, changes, given["data"])
     if (given["data"] is None) != (old.given["data"] is None):
         raise ValueError("data: the simulator returns residuals, or predictions; refit cannot change that, call ps.fit")
     check_seed(rng)
@@ -325,6 +327,21 @@ def refit(
         found.message = f"Converged near the best of {count} Other minima were not looked for."
     else:
         found.message += f" There were {count}"
+    return found
+
+
+def _by_output(old: dict[str, Any], changes: dict[str, Any], outputs: Mapping[str, Any]) -> dict[str, Any]:
+    """What is given for each output: of those that remain as it was, unless it is new."""
+    found: dict[str, Any] = {}
+    for name in ("sigma", "likelihood", "without"):
+        before, new = old.get(name), changes[name]
+        if new is ... and name == "without" and before is not None and not isinstance(before, Mapping):
+            found[name] = [one for one in ([before] if isinstance(before, str) else before) if one in outputs]
+        elif new is ... and isinstance(before, Mapping):
+            found[name] = {output: one for output, one in before.items() if output in outputs}
+        elif name != "without" and isinstance(new, Mapping):
+            before = before if isinstance(before, Mapping) else dict.fromkeys(outputs, before)
+            found[name] = {output: one for output, one in before.items() if output in outputs} | dict(new)
     return found
 
 

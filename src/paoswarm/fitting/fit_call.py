@@ -177,7 +177,13 @@ def read_fit(
 
 def _read_x0(x0: Any, space: Space) -> tuple[Floats | None, Floats | None]:
     """Rows of the user's points, and their outputs if these are given, too."""
-    if not (isinstance(x0, tuple) and len(x0) == 2 and np.ndim(x0[1]) == 2):
+    is_pair = isinstance(x0, tuple) and len(x0) == 2
+    if is_pair and isinstance(x0[1], Mapping) and not set(x0[1]) & set(space.labels()):
+        raise TypeError(
+            f"x0: outputs of points must be an array with a row for each point, not a dict with {list(x0[1])}: write "
+            "those of one point one after the other in a row, in the order of data"
+        )
+    if not (is_pair and np.ndim(x0[1]) == 2):
         return (None if x0 is None else space.read("x0", x0)), None
     rows, outputs = space.read("x0", x0[0]), np.asarray(x0[1], dtype=float)
     if len(rows) != len(outputs):

@@ -180,7 +180,10 @@ class Normal(_LocationScale):
         super().__post_init__()
         real_number("relative", self.relative, 0.0, may_equal=True)
         if self.relative and self.sigma is None:
-            raise ValueError("Normal(relative=...) needs sigma, the part of the noise that does not depend on the size")
+            raise ValueError(
+                "Normal(relative=...) needs sigma itself, the part of the noise that does not depend on the size: "
+                f"write Normal(0.01, relative={self.relative:g}) if that is 0.01, and leave out sigma="
+            )
 
     @property
     def is_chi_square(self) -> bool:
