@@ -39,8 +39,8 @@ Kind = str | Method
 class Small:
     """Dense swarms of chance sizes and widths, no larger than the latest of the first series, and not much longer.
 
-    It is the second regime of BIPOP-CMA-ES (Hansen 2009). In the first series they are of the smallest size, and as long
-    as they need.
+    It is the second regime of BIPOP-CMA-ES (Hansen 2009). In the first series they are of the smallest size, and
+    as long as they need.
     """
 
     method: DensePAO
