@@ -27,6 +27,7 @@ import paoswarm as ps
 from paoswarm.core.swarm import spread
 from paoswarm.methods.dense_learning import longest
 from paoswarm.methods.dense_pao import DenseMemory
+from paoswarm.methods.sharing import NOBODY, laid_open
 
 RESULTS = Path(__file__).parent / "results" / "agreement.jsonl"
 MOST = 10_000  # evaluations for each unknown
@@ -41,11 +42,12 @@ class Watch:
         self.low, self.width = low, width
         self.notes: dict[int, dict[str, list]] = {}
 
-    def look(self, number, memory, swarm, lane, ended):
-        """Note it, for search ``number``, whose state this is; ``ended`` are the searches before it."""
-        notes = self.notes.setdefault(number, {})
-        if lane.method is None or not ended or len(notes) == len(EXTENTS):
+    def look(self, lane, ended):
+        """Note it, for a search under way; ``ended`` are the searches before it."""
+        notes = self.notes.setdefault(lane.search, {})
+        if not ended or len(notes) == len(EXTENTS):
             return
+        swarm, memory = lane.swarm, lane.swarm.memory
         if isinstance(memory, DenseMemory):
             extent, centre = longest(memory.law), memory.law.centre
         else:
@@ -74,32 +76,28 @@ def run(problem, seed, most=MOST):
     method = ps.AdaptivePAO()
     optimizer = ps.Optimizer(bounds, method=method, n_particles=method.default_particles(d), rng=seed)
     watch = Watch(bounds[:, 0], bounds[:, 1] - bounds[:, 0])
-    numbers: dict[int, int] = {}  # of the search under way in each series
     first: dict[int, list[float]] = {}  # best and median of the first swarm of each search
     searches, hit, began = [], None, time.process_time()
     while optimizer.nfev < most * d and not _is_certain(optimizer):
-        before = None if optimizer.swarm is None else optimizer.swarm.memory
+        known, number = (), 0  # searches that have ended, and the one that moves now
+        if optimizer.swarm is not None:
+            before = optimizer.swarm.memory
+            known = before.searches
+            number = before.n_begun if before.shown == NOBODY else before.lanes[before.shown].search
         x = optimizer.points()
         values = problem.fun(x)
         if hit is None and is_right(np.nanmin(values), problem.minimum):
             hit = optimizer.nfev + 1 + int(np.nanargmin(values))
         optimizer.take(values)
-        sharing = optimizer.swarm.memory
-        if before is None:
-            active, known = 0, ()
-        else:
-            active, known = before.active, before.searches
-        lane = sharing.lanes[active]
-        is_new = active not in numbers
-        number = numbers.setdefault(active, len(watch.notes))
-        if is_new:
+        sharing = laid_open(optimizer.swarm)
+        if number not in first:
             first[number] = [float(np.nanmin(values)), float(np.nanmedian(values))]
-        swarm = optimizer.swarm if sharing.active == active else lane.swarm
-        watch.look(number, lane.memory or getattr(swarm, "memory", None), swarm, lane, [*known])
+        for lane in sharing.lanes:
+            if lane.search == number:
+                watch.look(lane, known)
         if len(sharing.searches) > len(known):
             one = sharing.searches[-1]
             place = ((one.x - bounds[:, 0]) / (bounds[:, 1] - bounds[:, 0])).round(9).tolist()
-            number = numbers.pop(active)
             searches.append(
                 {
                     "series": one.series,

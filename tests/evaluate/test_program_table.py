@@ -118,3 +118,36 @@ def test_a_command_returns_arrays_and_its_settings_are_checked(tmp_path):
     for wrong in ({"at": {"t": [1]}}, {"outputs": []}, {"outputs": "x", "factor": 2.0}, {"outputs": "x", "also": "y"}):
         with pytest.raises(ValueError, match="outputs="):
             ps.Command("./solve {k}", **wrong, **how)
+
+
+TABLE = "echo t,x; echo 0,{k}; echo 2,{k}"
+
+
+@pytest.mark.parametrize(
+    ("program", "outputs", "at", "said"),
+    [
+        (TABLE, "w", 1, "its output has no column 'w'"),
+        (TABLE, "x", 9, "its output has t from 0 to 2, but there are data at 9"),
+        ("true {k}", "x", 1, "its output is empty, so there is no table"),
+        ("echo cost: {k}", "x", 1, "has a line of names, but no rows; it ends with 'cost: "),
+        ("echo {k} 1 1", "x", 1, "its output has 3 columns without names"),
+        ("no-such-program {k}", "x", 1, "exit status 127"),
+    ],
+)
+@pytest.mark.parametrize("how", [{}, {"keep": "runs"}, {"workers": ps.Workers(2, asynchronous=True)}])
+def test_an_output_of_another_form_ends_a_fit_after_ten_runs(program, outputs, at, said, how, tmp_path):
+    how = dict(how)
+    workers, log = how.pop("workers", 1), tmp_path / "log"
+    simulate = ps.Command(f"echo >> {log}; {program}", outputs=outputs, at={"t": [at]}, shell=True, cwd=tmp_path, **how)
+    with pytest.raises(ValueError, match="no finite value at any of the first points.*" + re.escape(said)):
+        ps.fit(simulate, {"k": (0, 1)}, [1.0], sigma=1, workers=workers, rng=1)
+    assert 10 <= len(log.read_text().splitlines()) <= 10 + 3 * (workers != 1)  # those that were under way
+
+
+@pytest.mark.parametrize("program", ["echo diverged {k} >&2; exit 1", "echo t,x; echo 0,nan; echo 2,nan"])
+def test_what_may_be_the_point_s_own_failure_does_not_end_a_fit_early(program, tmp_path):
+    log = tmp_path / "log"
+    simulate = ps.Command(f"echo {{k}} >> {log}; {program}", outputs="x", at={"t": [1]}, shell=True)
+    with pytest.raises(ValueError, match="no finite value at any of the first points"):
+        ps.fit(simulate, {"k": (0, 1)}, [1.0], sigma=1, rng=1)
+    assert len(log.read_text().splitlines()) == 100

@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy import integrate, stats
 from scipy.special import gammaln
 
@@ -294,3 +294,11 @@ def test_draws_that_are_stored_go_on_with_the_same_bits(tmp_path, monkeypatch):
     assert fit.sample(n_effective=200, rng=1, store=file).log_evidence == whole.log_evidence
     with pytest.raises(ps.errors.StoreError, match=r"repeat fit\.sample"):
         ps.resume(file, watched)
+
+
+def test_the_workers_of_an_asynchronous_fit_draw_whole_batches():
+    fit = ps.fit(line, LINE, STRAIGHT, rng=1, workers=ps.Workers(2, asynchronous=True))
+    posterior = fit.sample(n_effective=100, rng=1)
+    assert_array_equal(posterior.weighted.draws, fit.sample(n_effective=100, workers=1, rng=1).weighted.draws)
+    with pytest.raises(ValueError, match="asynchronous=True is for minimize and fit"):
+        fit.sample(n_effective=100, workers=ps.Workers(2, asynchronous=True))

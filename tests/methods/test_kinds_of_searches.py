@@ -72,6 +72,15 @@ def test_the_kinds_of_the_default_may_be_named():
         assert_array_equal(default.x, named.x)
 
 
+@pytest.mark.parametrize("kinds", [("small dense",), ("small dense", "element-wise"), ("small dense", "growing dense")])
+def test_small_searches_may_begin(kinds):
+    result = solve(ps.AdaptivePAO(kinds=kinds))
+    assert result.fun < 1e-9
+    assert {one.kind for one in result.searches} == set(kinds)
+    small = [one for one in result.searches if one.kind == "small dense"]
+    assert {one.n_particles for one in small} == {ps.DensePAO().default_particles(2)}
+
+
 @pytest.mark.parametrize("own", [Climbers(), ps.classic.DE(), RANDOM_NEIGHBOURS], ids=["own class", "DE", "PAO"])
 def test_searches_of_ones_own_end_and_are_counted(own):
     result = solve(ps.AdaptivePAO(kinds=(own, *OURS)))

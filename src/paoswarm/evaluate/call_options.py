@@ -108,9 +108,10 @@ class Workers:
         How often to evaluate a point again if its process crashed, ran out of memory or was killed. After that the
         point counts as failed, and the run goes on.
     asynchronous : bool
-        For `minimize`: let every particle move as soon as its own value is known, so that no worker waits for another.
-        Use it if evaluations take seconds or more and not all the same time, with at least twice as many particles as
-        workers. The result depends on the order in which values arrive; a ``store`` records that order and repeats it.
+        For `minimize` and `fit`: let every particle or search move as soon as its own value is known, so that no worker
+        waits for another. Use it if evaluations take seconds or more and not all the same time, with at least twice as
+        many particles as workers. The result depends on the order in which values arrive; a ``store`` records that
+        order and repeats it.
         Methods that learn by generations (`AdaptivePAO`, `SADE`, most of your own) still complete each generation
         first.
 
@@ -147,7 +148,7 @@ class Workers:
         """The same for functions that evaluate whole batches."""
         workers = cls.of(given)
         if workers.asynchronous:
-            raise ValueError("asynchronous=True is for minimize: everything else evaluates whole batches")
+            raise ValueError("asynchronous=True is for minimize and fit: everything else evaluates whole batches")
         return workers
 
     @classmethod

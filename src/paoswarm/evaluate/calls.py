@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from paoswarm._checks import FOR_RESIDUALS, rounded, unmasked
 from paoswarm._text import describe_error, repr_of, shortened, text_of
 from paoswarm.core.arrays import Floats
-from paoswarm.evaluate.program_output import CommandFailed
+from paoswarm.evaluate.program_output import CommandFailed, WrongOutput
 from paoswarm.space.space import FunctionOfValues
 
 Objective = Callable[..., Any]
@@ -68,6 +68,7 @@ class Failed(NamedTuple):
     reason: str
     wrong_form: bool = False  # fun returned something that is not a real number for each point
     error: BaseException | None = None
+    wrong_output: bool = False  # of a `Command`, or there is no such program
 
     @property
     def kind(self) -> str:
@@ -240,7 +241,8 @@ def call_row(fun: Objective, vectorized: bool, row: Floats) -> float | Failed:
 
 def _raised(error: BaseException) -> Failed:
     if isinstance(error, CommandFailed):  # its class says nothing to a user
-        return Failed(f"{PROGRAM_FAILED}{text_of(error)}", error=error)
+        wrong_output = isinstance(error, WrongOutput)
+        return Failed(f"{PROGRAM_FAILED}{text_of(error)}", error=error, wrong_output=wrong_output)
     return Failed(f"{RAISED} {describe_error(error)}", error=error)
 
 

@@ -218,7 +218,7 @@ class Command:
             try:
                 return self._value(values, folder)
             except CommandFailed as error:
-                raise CommandFailed(f"{error} (in {folder})" if self.keep else str(error)) from None
+                raise type(error)(f"{error} (in {folder})" if self.keep else str(error)) from None
 
     def _value(self, values: Mapping[str, Any], folder: Path) -> Any:
         words = [filled(word, values) for word in self._words]

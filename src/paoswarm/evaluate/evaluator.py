@@ -45,6 +45,7 @@ from paoswarm.space.evaluations import Evaluations
 from paoswarm.space.space import Space
 from paoswarm.store.journal import Completion, Journal
 
+_NO_VALUE = "the function gave no finite value"
 Numbers = NDArray[np.int64] | None
 
 
@@ -189,7 +190,7 @@ class Evaluator:
 
     def explain_total_failure(self) -> ValueError:
         """The error for a first swarm without a single finite value; a recorded run would end in it again."""
-        where, whose = "the function gave no finite value", "the function"
+        where, whose = _NO_VALUE, "the function"
         if self.log.is_of_constraints:
             where, whose = "the constraints could not be evaluated", "the constraints"
         advice = f"has recorded these failures: delete it after you have fixed {whose}"
@@ -199,11 +200,13 @@ class Evaluator:
         """The error for a function whose first calls have all raised the same exception; these are not recorded."""
         assert self.first.failure is not None
         self.log.add(*self.first.failure)
-        return self._explained(
+        said = (
             f"the function raised the same exception at its first {self.first.n_same} calls, so no more were "
-            f"made; {self.first_failure()}; if such points should count as failed, let it return NaN there",
-            "has not recorded these calls: repeat the run with it",
+            f"made; {self.first_failure()}; if such points should count as failed, let it return NaN there"
         )
+        if self.first.failure[1].wrong_output:
+            said = f"{_NO_VALUE} at any of the first points; {self.first_failure()}"
+        return self._explained(said, "has not recorded these calls: repeat the run with it")
 
     def _explained(self, said: str, of_store: str) -> ValueError:
         error = ValueError(said if self.journal is None else f"{said}; {self.journal.path} {of_store}")

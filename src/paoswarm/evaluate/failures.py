@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -15,6 +16,7 @@ _NAMED = 12  # most names in a message
 _SURE, _LIKELY = 3, 10  # calls with the same mistake
 _MISTAKES = {"NameError", "ImportError", "ModuleNotFoundError", "SyntaxError", "IndentationError", "TypeError"}
 _MISTAKES |= {"AttributeError"}
+_OF_THIS_RUN = re.compile(r"; it ends with | \(in ")
 _MAY_BE_RESULTS = {"KeyError", "IndexError", "UnboundLocalError", "FileNotFoundError"}
 
 
@@ -105,6 +107,7 @@ class FirstAnswers:
       the run. So does NumPy's complaint about too many indices.
     - The same `KeyError`, `IndexError`, `UnboundLocalError` or `FileNotFoundError`, or an error about ``None``, ends it
       after ten: these may also mean that a simulation has left no result.
+    - So does the same `WrongOutput` of a program: a column that is missing, or times that do not reach all data.
     - Any other error may depend on the point.
 
     Attributes
@@ -134,13 +137,20 @@ class FirstAnswers:
             self.is_over = True
             return False
         self.failure = self.failure or (x.copy(), answer)
-        self.is_over = self.failure[1].reason != answer.reason
+        self.is_over = _cause(self.failure[1]) != _cause(answer)
         self.n_same += not self.is_over
         return not self.is_over and self.n_same >= calls
 
 
+def _cause(failed: Failed) -> str:
+    """The reason, without the end of a program's output and the folder of its run."""
+    return _OF_THIS_RUN.split(failed.reason)[0] if failed.wrong_output else failed.reason
+
+
 def _calls_that_prove(failed: Failed) -> int | None:
     """After how many calls with this answer it must be a mistake in the code; None for errors of any other kind."""
+    if failed.wrong_output:
+        return _LIKELY
     name, _, text = failed.reason.removeprefix(f"{RAISED} ").partition(":")
     if failed.kind != RAISED or name not in _MISTAKES | _MAY_BE_RESULTS:
         return None

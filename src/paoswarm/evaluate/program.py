@@ -20,12 +20,13 @@ from typing import Any
 from paoswarm._checks import choices
 from paoswarm.evaluate import child
 from paoswarm.evaluate.interrupts import uninterrupted
-from paoswarm.evaluate.program_output import CommandFailed, tail
+from paoswarm.evaluate.program_output import CommandFailed, WrongOutput, tail
 from paoswarm.store.watch import is_running
 
 _PLACE = re.compile(r"(?<!\$)\{([^\W\d]\w*)(?::([^{}\n]*))?\}")  # not ${name}, which is the shell's
 _CLOSED = re.compile(r"""\\.|'[^']*'|"(?:\\.|\$(?!\()|[^"\\`$])*\"""", re.DOTALL)  # escapes and quotes that have ended
 _OPEN = re.compile(r"""['"`\\]|<<""")  # what may follow is not an argument of its own
+_NOT_FOUND = 127  # exit status of a shell
 _NOT_INPUT = ("*.paoswarm", "__pycache__")  # they change while a run goes on
 
 
@@ -48,7 +49,8 @@ def run_program(words: list[str] | str, folder: Path) -> str:
             _kill(process, own_session)
         raise
     if process.returncode:
-        raise CommandFailed(": ".join(filter(None, [_ending(process.returncode), tail(err) or tail(out)])))
+        kind = WrongOutput if process.returncode == _NOT_FOUND else CommandFailed
+        raise kind(": ".join(filter(None, [_ending(process.returncode), tail(err) or tail(out)])))
     return out
 
 

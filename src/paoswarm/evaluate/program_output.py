@@ -26,6 +26,10 @@ class CommandFailed(RuntimeError):
     """A program ended with an error, or did not write a value."""
 
 
+class WrongOutput(CommandFailed):
+    """There is no such program, or its output has another form: what is the same at ten points, is so at all."""
+
+
 def read_value(text: str, pattern: str | None, where: str) -> float:
     r"""The last number of the last line that is not empty; or that of a pattern, where it matches last.
 
@@ -207,7 +211,8 @@ class Columns(NamedTuple):
         try:
             table = read_table(text, where)
         except ValueError as error:
-            raise CommandFailed(f"{error}; it ends with {tail(text)!r}" if text.strip() else str(error)) from None
+            kind = CommandFailed if str(error).startswith(f"{where}, line ") else WrongOutput
+            raise kind(f"{error}; it ends with {tail(text)!r}" if text.strip() else str(error)) from None
         columns = table.columns if table.has_names else self._named(table.columns, where)
         found = {name: _column(columns, name, where) for name in self.names}
         for name, places in self.at.items():
@@ -219,7 +224,7 @@ class Columns(NamedTuple):
         """Columns without names: the places, then the outputs."""
         names = [*self.at, *self.names]
         if len(names) != len(columns):
-            raise CommandFailed(
+            raise WrongOutput(
                 f"{where} has {counted(len(columns), 'column')} without names; without a line of names they must be "
                 f"{', '.join(names)}"
             )
@@ -234,7 +239,7 @@ def _behind(text: str, pattern: str, where: str) -> str:
 
 def _column(columns: Mapping[str, Floats], name: str, where: str) -> Floats:
     if name not in columns:
-        raise CommandFailed(f"{where} has no column {name!r}; {choices(name, list(columns))}")
+        raise WrongOutput(f"{where} has no column {name!r}; {choices(name, list(columns))}")
     return columns[name]
 
 
@@ -245,5 +250,5 @@ def _at(own: Floats, values: Floats, places: Floats, name: str, where: str) -> F
     room = _BESIDE * (own[-1] - own[0])
     if places.min() < own[0] - room or places.max() > own[-1] + room:
         outside = places.max() if places.max() > own[-1] + room else places.min()
-        raise CommandFailed(f"{where} has {name} from {own[0]:g} to {own[-1]:g}, but there are data at {outside:g}")
+        raise WrongOutput(f"{where} has {name} from {own[0]:g} to {own[-1]:g}, but there are data at {outside:g}")
     return np.interp(places, own, values)

@@ -164,7 +164,8 @@ def sample_fit(
     likelihood = FitLikelihood(call.objective.simulate, call.comparison, variables, prior, call.regions[cell])
     wanted = read_wanted(n_effective)
     budget = None if maxfev is None else whole_number("maxfev", maxfev, 10)
-    options = CallOptions(False, Workers.of_batches(call.options.workers if workers is None else workers))
+    in_batches = replace(call.options.workers, asynchronous=False)  # the fit may have been asynchronous
+    options = CallOptions(False, in_batches if workers is None else Workers.of_batches(workers))
     journal = None
     if store is not None:
         store = Store.of(store)

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -24,6 +25,7 @@ from paoswarm.methods.searches import Growing, Searches, Series
 from paoswarm.methods.sharing import Start
 
 LARGE = 0  # number of the series to which small searches are compared
+SMALL = "small dense"
 NARROWEST = 2.0  # powers of ten by which the first cloud of a small search may be narrower
 _FEWEST, _PER_UNKNOWN = 20, 6  # particles; covariance noise needs a few for each coordinate
 _PATIENCE = 60  # generations in which no particle has improved its best
@@ -37,20 +39,21 @@ Kind = str | Method
 class Small:
     """Dense swarms of chance sizes and widths, no larger than the latest of the first series, and not much longer.
 
-    It is the second regime of BIPOP-CMA-ES (Hansen 2009).
+    It is the second regime of BIPOP-CMA-ES (Hansen 2009). In the first series they are of the smallest size, and
+    as long as they need.
     """
 
     method: DensePAO
 
     def following(self, own: tuple[Search, ...], past: tuple[Search, ...], d: int, uniform: Floats) -> Start:
         """The next search."""
-        large = [one for one in past if one.series == LARGE]
+        large = [one for one in past if one.series == LARGE and one.kind != SMALL]
         smallest = self.method.default_particles(d)
-        ratio = max(1.0, large[-1].n_particles / smallest)
+        ratio = max(1.0, large[-1].n_particles / smallest) if large else 1.0
         method = replace(self.method, spread=self.method.spread * 10 ** (-NARROWEST * float(uniform[0])))
         n_particles = int(smallest * ratio ** float(uniform[1] ** 2))
-        whole = [one for one in large if one.ending != KNOWN]  # the first one is
-        return Start(method, n_particles, most=2.0 * whole[-1].evaluations, kind="small dense")
+        whole = [one.evaluations for one in large if one.ending != KNOWN]  # the first one is
+        return Start(method, n_particles, most=2.0 * whole[-1] if whole else math.inf, kind=SMALL)
 
 
 @dataclass(frozen=True)
@@ -156,7 +159,7 @@ class AdaptivePAO(Searches):
     model: bool = True
     local: bool = True
     parallel: int | None = None
-    kinds: tuple[Kind, ...] = ("growing dense", "small dense", "element-wise")
+    kinds: tuple[Kind, ...] = ("growing dense", SMALL, "element-wise")
 
     def __post_init__(self) -> None:
         real_number("growth", self.growth, 1.0, may_equal=True)
@@ -170,7 +173,7 @@ class AdaptivePAO(Searches):
         """How the searches of each kind follow each other."""
         dense = DensePAO(model=self.model)
         growing = Growing(dense, self.growth, kind="growing dense")
-        ours: dict[str, Series] = {"growing dense": growing, "small dense": Small(dense), "element-wise": Shrinking()}
+        ours: dict[str, Series] = {"growing dense": growing, SMALL: Small(dense), "element-wise": Shrinking()}
         return series_of(self.kinds, ours, self.growth)
 
 
