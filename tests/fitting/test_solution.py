@@ -225,6 +225,17 @@ def test_unknowns_that_the_data_do_not_determine():
     assert np.isfinite(fit.band()[0]).all()
 
 
+def test_nothing_is_said_of_slopes_that_were_not_measured():
+    """Three simulations know no slope: no unknown is called undetermined."""
+    fit = ps.fit(model, BOX, LINE + 0.3 * NOISE, maxfev=3, rng=1)
+    assert np.isnan(fit.standard_errors).all()
+    assert fit.degrees_of_freedom == 12
+    assert fit.remarks[1:] == (
+        "The slopes at the best point were not measured: standard errors need more simulations.",
+    )
+    assert "not determined" not in str(fit)
+
+
 def test_more_unknowns_than_data():
     """Three data determine three directions of four unknowns."""
     design = np.vander([0.0, 1.0, 2.0], 4)

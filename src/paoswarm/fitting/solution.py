@@ -14,7 +14,7 @@ one, the value (F2) rises by :math:`u = c f / N`, or by one for known noise.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -78,7 +78,9 @@ class Solution:
 
     @cached_property
     def has_effect(self) -> NDArray[np.bool_]:
-        """Which unknowns change the residuals."""
+        """Which unknowns change the residuals; all, as long as that is not known."""
+        if not self.is_measured:
+            return np.ones(self.cube.n, dtype=bool)
         sizes = np.linalg.norm(self.slope, axis=0)
         return sizes > _NO_EFFECT * max(float(np.linalg.norm(self.around.residuals)), float(sizes.max()))
 
@@ -90,7 +92,8 @@ class Solution:
     @property
     def degrees_of_freedom(self) -> int:
         """Data and beliefs less directions of the unknowns, factors and offsets that these determine."""
-        return self.loss.n_data + self.loss.n_beliefs - self._directions[0].shape[1]
+        n_known = self._directions[0].shape[1] if self.is_measured else int(self.free.sum()) + self.loss.n_factors
+        return self.loss.n_data + self.loss.n_beliefs - n_known
 
     @property
     def is_noise_known(self) -> bool:
@@ -141,6 +144,7 @@ class Solution:
         covariance = root @ root.T
         errors = np.sqrt(np.diag(covariance))
         errors = np.where((np.abs(still) > 0.1 * np.abs(still).max(axis=0)).any(axis=1), np.inf, errors)
+        errors = errors if self.is_measured else np.where(np.isinf(errors), np.nan, errors)
         is_held = self.on_bound | (self.has_effect & (errors == 0))
         errors = np.where(is_held, np.nan, np.where(self.has_effect, errors, np.inf))
         is_sure = np.isfinite(errors)
@@ -163,7 +167,7 @@ class Solution:
         edge = [
             f"{name} holds with equality at the best point. The errors are those along it." for name in self.edge_names
         ]
-        return spot.described(
+        found = spot.described(
             Covariance(covariance, root, errors, hessian, flat, np.zeros((n, 0))),
             what="outputs",
             notes=edge,
@@ -177,6 +181,7 @@ class Solution:
             n_failed=self.counts[1],
             kind=self.kind,
         )
+        return found if self.is_measured else replace(found, warnings=(), notes=())
 
     @property
     def kind(self) -> str:
@@ -307,12 +312,12 @@ class Solution:
                 f"The residuals are correlated ({correlation:+.1f} standard deviations from what noise "
                 "does): a better fit or a better model may exist, and standard errors may be too small."
             )
-        if (far := self.distance) > _MOVED:
+        if self.is_measured and (far := self.distance) > _MOVED:
             said.append(
                 f"The slopes promise a better fit about {far:.2g} standard errors away: allow more simulations."
             )
         if not self.is_measured:
-            said.append("The slopes at the best point are those that the search has learnt: standard errors are rough.")
+            said.append("The slopes at the best point were not measured: standard errors need more simulations.")
         if self.noise:
             said.append(
                 f"The simulator is noisy: its own noise is {100 * self.noise:.2g} % of the residuals. Slopes were "
