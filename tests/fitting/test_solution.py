@@ -234,6 +234,27 @@ def test_nothing_is_said_of_slopes_that_were_not_measured():
         "The slopes at the best point were not measured: standard errors need more simulations.",
     )
     assert "not determined" not in str(fit)
+    assert np.isnan(fit.band()[0]).all()
+
+
+def test_bands_are_infinite_where_predictions_are_not_determined():
+    """Without u nothing is known of b: only its first datum does not depend on it."""
+    line = {"u": 3 + 2 * X + 0.1 * NOISE, "v": 3 + 0.1 * NOISE}
+    x = X * (X < 1)
+
+    def both(p):
+        return {"u": p["a"] * np.exp(-p["b"] * x), "v": p["a"] * np.linspace(1, 2, 15)}
+
+    fit = ps.fit(both, {"a": (0, 10), "b": (0.01, 5)}, line, rng=1).refit(without=["u"])
+    slope = np.linspace(1, 2, 15)
+    a = line["v"] @ slope / (slope @ slope)
+    error = np.sqrt(((line["v"] - a * slope) ** 2).sum() / 14 / (slope @ slope))
+    low, high = fit.band()
+    assert_allclose(fit.standard_errors, [error, np.inf], rtol=1e-5)
+    assert (low["u"][x > 0] == -np.inf).all()
+    assert (high["u"][x > 0] == np.inf).all()
+    assert_allclose((high["u"] - low["u"])[x == 0], 2 * stats.t(14).ppf(0.975) * error, rtol=1e-4)
+    assert_allclose(high["v"] - low["v"], 2 * stats.t(14).ppf(0.975) * error * slope, rtol=1e-4)
 
 
 def test_more_unknowns_than_data():

@@ -35,8 +35,9 @@ from paoswarm.least_squares.trust_region import LinearModel, bounded_step
 
 _ON = 1e-9  # widths: an unknown that is so near its bound lies on it
 _FLAT = 1e-7  # of the largest singular value, for columns of unit length: slopes are known to about 1e-8
+_OPEN = 1e-6  # of the change over all widths: a prediction that changes less does not depend on a direction
 _MOVED = 0.3  # standard errors that the optimum is away, from which on it is worth a remark
-_NO_EFFECT = 1e-12  # relative to the outputs: a slope over the whole width that is rounding
+_NO_EFFECT = 1e-10  # relative to the outputs: a slope over the whole width that is rounding
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,7 +133,7 @@ class Solution:
         directions = np.zeros((slope.shape[1], len(axes)))
         directions[used] = tangent @ (axes.T / sizes[:, None])
         rank = int((values > _FLAT * values[0]).sum())
-        return directions[:, :rank] / values[:rank], directions[:, rank:]
+        return _across(directions[:, :rank] / values[:rank], directions[:, rank:]), directions[:, rank:]
 
     @cached_property
     def uncertainty(self) -> FitUncertainty:
@@ -261,10 +262,27 @@ class Solution:
         """The covariance of unknowns, scales and offsets, in widths, is this times its transpose."""
         return self._directions[0] * np.sqrt(self.unit)
 
+    @cached_property
+    def _is_open(self) -> NDArray[np.bool_]:
+        """Which predictions depend on directions that the data do not determine."""
+        n, m = self.cube.n, len(self.loss.data)
+        if not self.is_measured and np.isnan(self.uncertainty.standard_errors[~self.on_bound]).any():
+            return np.ones(m, dtype=bool)
+        slopes = self._slopes[0][:m].copy()
+        without = np.flatnonzero(~self.has_effect)
+        slopes[:, without] = self.jacobian[:m, without]
+        still = self._directions[1]
+        still = still / np.maximum(np.abs(still[:n]).max(axis=0), 1e-300)  # over whole widths
+        still = np.column_stack([still, np.eye(len(still))[:, without]])
+        sizes = np.abs(still)
+        sizes[:n] = 1.0
+        return np.asarray((np.abs(slopes @ still) > _OPEN * (np.abs(slopes) @ sizes)).any(axis=1))
+
     def band(self, level: float, noise: bool) -> tuple[Floats, Floats]:
         """Ends of the band around the predictions; with ``noise`` that of a new measurement."""
         slopes, centre = self._slopes[0][: len(self.loss.data)], self.loss.predicted(self.outputs)
         errors = np.sqrt(((slopes @ self._root) ** 2).sum(axis=1))  # that come from unknowns, factors and offsets
+        errors[self._is_open] = np.inf if self.is_measured else np.nan
         errors = np.hypot(errors, self.deviations()) if noise else errors
         reach = reach_of(level, self.uncertainty.degrees_of_freedom) * errors
         low, high = centre - reach, centre + reach
@@ -326,3 +344,8 @@ class Solution:
         if not self.is_noise_known and left <= 0:
             said.append(f"{self.loss.n_data} data are too few for the unknowns and the size of the noise: give sigma.")
         return said
+
+
+def _across(directions: Floats, still: Floats) -> Floats:
+    """Directions less what of them lies along those in which nothing changes."""
+    return directions - still @ np.linalg.lstsq(still, directions)[0] if still.size else directions

@@ -40,7 +40,8 @@ def plot_fit(fit: Fit, x: Any = None, level: float = 0.95) -> NDArray[Any]:
     places = _places(fit._call.given["xdata"] if x is None else x, outputs.parts, is_asked=x is not None)
     pyplot = need("matplotlib.pyplot", extra="plot", user="fit.plot")
     loss = solution.loss
-    bands = *solution.band(level, False), *solution.band(level, True)
+    pairs = solution.band(level, False), solution.band(level, True)
+    bands = [np.where(np.isfinite(high - low), end, np.nan) for low, high in pairs for end in (low, high)]
     shown = np.array([loss.data, loss.predicted(solution.outputs), *bands, solution.deviations()])
     has_bars = {group.name: not group.law.estimates_sigma for group in loss.groups}
     k = len(outputs.parts)
