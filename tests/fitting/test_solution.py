@@ -257,6 +257,17 @@ def test_bands_are_infinite_where_predictions_are_not_determined():
     assert_allclose(high["v"] - low["v"], 2 * stats.t(14).ppf(0.975) * error * slope, rtol=1e-4)
 
 
+@pytest.mark.parametrize("seed", [1, 4, 5])
+def test_no_effect_has_precedence_over_the_bound(seed):
+    t = np.linspace(0, 5, 12)
+    data = 3 * np.exp(-0.7 * t) + 0.1 * np.random.default_rng(0).normal(size=12)
+    space = {"a": (0, 10), "k": (0.01, 5), "z": (1, 2)}
+    fit = ps.fit(lambda p: p["a"] * np.exp(-p["k"] * t) + 0 * p["z"], space, data, rng=seed)
+    assert fit.x[2] in (1, 2)
+    assert fit.standard_errors[2] == np.inf
+    assert fit.remarks == ("z has no effect on the outputs.",)
+
+
 def test_more_unknowns_than_data():
     """Three data determine three directions of four unknowns."""
     design = np.vander([0.0, 1.0, 2.0], 4)

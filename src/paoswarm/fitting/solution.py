@@ -68,9 +68,9 @@ class Solution:
 
     @cached_property
     def on_bound(self) -> NDArray[np.bool_]:
-        """Which unknowns lie on a bound."""
+        """Which unknowns with an effect lie on a bound."""
         is_at_end = (self.point <= _ON) | (self.point >= 1 - _ON)
-        return is_at_end & ~self.cube.is_round
+        return is_at_end & ~self.cube.is_round & self.has_effect
 
     @cached_property
     def slope(self) -> Floats:
