@@ -341,3 +341,13 @@ def test_bands_of_counts_end_at_zero():
     low, high = fit.band(noise=True)
     assert (low == 0).all()
     assert (high > counts.mean()).all()
+
+
+def test_one_standard_error_is_no_plural():
+    fit = ps.fit(lambda p: p["a"] * np.ones(4), {"a": (0, 9)}, np.full(4, 1.0), sigma=2.0, rng=1)
+    assert any("a is 1 standard error from its lower bound" in one for one in fit.remarks)
+
+
+def test_one_datum_is_no_plural():
+    fit = ps.fit(lambda p: p["a"] * np.ones(1), {"a": (0, 9)}, np.array([1.0]), rng=1)
+    assert any("1 datum is too few" in one for one in fit.remarks)

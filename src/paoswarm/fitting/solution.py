@@ -342,7 +342,8 @@ class Solution:
                 "taken over longer steps."
             )
         if not self.is_noise_known and left <= 0:
-            said.append(f"{self.loss.n_data} data are too few for the unknowns and the size of the noise: give sigma.")
+            data = "1 datum is" if self.loss.n_data == 1 else f"{self.loss.n_data} data are"
+            said.append(f"{data} too few for the unknowns and the size of the noise: give sigma.")
         return said
 
 
