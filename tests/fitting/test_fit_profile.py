@@ -348,3 +348,19 @@ def test_a_profile_that_grows_flat_is_followed_until_it_is_clear_where_it_ends(s
     limit = np.sqrt((line - profile.fun) / (profile.fun / 14))  # the root where both unknowns are infinite
     assert (PRACTICALLY_NOT in profile.verdicts.values()) == (limit < profile.reach())
     assert profile.nfev < 100
+
+
+def test_an_end_that_the_bound_of_another_unknown_makes_has_a_remark():
+    x = np.array([0.01, 0.02, 0.03, 0.04])
+    y = np.array([0.0198, 0.0394, 0.0580, 0.0772]) + 0.001 * np.array([0.3, -1, 0.5, 0.4])
+    space = {"v": ps.Real(0.01, 1e7, log=True), "km": ps.Real(1e-3, 1e3, log=True)}
+    profile = ps.fit(lambda p: p["v"] * x / (p["km"] + x), space, y, sigma=0.001, rng=1).profile()
+    assert any("The upper end of the interval of v" in one and "km" in one for one in profile.remarks)
+
+
+def test_a_profile_needs_a_name_and_takes_each_once():
+    x = np.linspace(0.0, 1.0, 6)
+    fit = ps.fit(lambda p: p["a"] + p["b"] * x, {"a": (-5, 5), "b": (-5, 5)}, 1 + x, sigma=0.1, rng=1)
+    with pytest.raises(ValueError, match="names must have one unknown at least"):
+        fit.profile([])
+    assert fit.profile(["a", "a"]).names == ("a",)

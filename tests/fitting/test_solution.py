@@ -225,6 +225,49 @@ def test_unknowns_that_the_data_do_not_determine():
     assert np.isfinite(fit.band()[0]).all()
 
 
+def test_nothing_is_said_of_slopes_that_were_not_measured():
+    """Three simulations know no slope: no unknown is called undetermined."""
+    fit = ps.fit(model, BOX, LINE + 0.3 * NOISE, maxfev=3, rng=1)
+    assert np.isnan(fit.standard_errors).all()
+    assert fit.degrees_of_freedom == 12
+    assert fit.remarks[1:] == (
+        "The slopes at the best point were not measured: standard errors need more simulations.",
+    )
+    assert "not determined" not in str(fit)
+    assert np.isnan(fit.band()[0]).all()
+
+
+def test_bands_are_infinite_where_predictions_are_not_determined():
+    """Without u nothing is known of b: only its first datum does not depend on it."""
+    line = {"u": 3 + 2 * X + 0.1 * NOISE, "v": 3 + 0.1 * NOISE}
+    x = X * (X < 1)
+
+    def both(p):
+        return {"u": p["a"] * np.exp(-p["b"] * x), "v": p["a"] * np.linspace(1, 2, 15)}
+
+    fit = ps.fit(both, {"a": (0, 10), "b": (0.01, 5)}, line, rng=1).refit(without=["u"])
+    slope = np.linspace(1, 2, 15)
+    a = line["v"] @ slope / (slope @ slope)
+    error = np.sqrt(((line["v"] - a * slope) ** 2).sum() / 14 / (slope @ slope))
+    low, high = fit.band()
+    assert_allclose(fit.standard_errors, [error, np.inf], rtol=1e-5)
+    assert (low["u"][x > 0] == -np.inf).all()
+    assert (high["u"][x > 0] == np.inf).all()
+    assert_allclose((high["u"] - low["u"])[x == 0], 2 * stats.t(14).ppf(0.975) * error, rtol=1e-4)
+    assert_allclose(high["v"] - low["v"], 2 * stats.t(14).ppf(0.975) * error * slope, rtol=1e-4)
+
+
+@pytest.mark.parametrize("seed", [1, 4, 5])
+def test_no_effect_has_precedence_over_the_bound(seed):
+    t = np.linspace(0, 5, 12)
+    data = 3 * np.exp(-0.7 * t) + 0.1 * np.random.default_rng(0).normal(size=12)
+    space = {"a": (0, 10), "k": (0.01, 5), "z": (1, 2)}
+    fit = ps.fit(lambda p: p["a"] * np.exp(-p["k"] * t) + 0 * p["z"], space, data, rng=seed)
+    assert fit.x[2] in (1, 2)
+    assert fit.standard_errors[2] == np.inf
+    assert fit.remarks == ("z has no effect on the outputs.",)
+
+
 def test_more_unknowns_than_data():
     """Three data determine three directions of four unknowns."""
     design = np.vander([0.0, 1.0, 2.0], 4)
@@ -298,3 +341,13 @@ def test_bands_of_counts_end_at_zero():
     low, high = fit.band(noise=True)
     assert (low == 0).all()
     assert (high > counts.mean()).all()
+
+
+def test_one_standard_error_is_no_plural():
+    fit = ps.fit(lambda p: p["a"] * np.ones(4), {"a": (0, 9)}, np.full(4, 1.0), sigma=2.0, rng=1)
+    assert any("a is 1 standard error from its lower bound" in one for one in fit.remarks)
+
+
+def test_one_datum_is_no_plural():
+    fit = ps.fit(lambda p: p["a"] * np.ones(1), {"a": (0, 9)}, np.array([1.0]), rng=1)
+    assert any("1 datum is too few" in one for one in fit.remarks)

@@ -124,3 +124,33 @@ def test_what_cannot_be_drawn_is_said(curve, outputs):
     with pytest.raises(TypeError, match="plot_searches"):
         ps.plot.searches(curve[0])
     assert outputs.plot()[0, 1].get_xlabel() == "number"
+
+
+def test_infinite_bands_are_not_drawn():
+    def both(p):
+        e = np.exp(-p["k"] * TIME)
+        return {"light": p["a"] * e, "mass": p["a"] * TIME}
+
+    data = both({"a": 3.0, "k": 0.7})
+    data = {name: one + 0.1 * np.random.default_rng(0).normal(size=20) for name, one in data.items()}
+    fit = ps.fit(both, {"a": (0.0, 10.0), "k": (0.01, 5.0)}, data, rng=1).refit(without=["light"])
+    assert np.isinf(fit.band()[0]["light"][1:]).all()
+    axes = fit.plot()
+    axes[0, 0].figure.canvas.draw()
+    assert np.abs(axes[0, 0].get_ylim()).max() < 10
+
+
+def test_dates_are_places_and_unknown_outputs_are_refused(curve, outputs):
+    days = np.datetime64("2024-01-01") + np.arange(20) * np.timedelta64(1, "D")
+    axes = curve[0].plot(x=days)
+    assert axes[0, 1].get_xlabel() == "x"
+    assert (axes[0, 0].lines[0].get_xdata() == days).all()
+    with pytest.raises(ValueError, match="x has 'zz', which is no output; choose from light, mass"):
+        outputs.plot(x={"zz": TIME})
+    with pytest.raises(ValueError, match="the only one has no name: give an array"):
+        curve[0].plot(x={"zz": TIME})
+
+
+def test_one_simulation_is_no_plural(curve):
+    short = ps.fit(decay, {"a": (0.0, 10.0), "k": (0.01, 10.0)}, curve[1], xdata=TIME, rng=1, maxfev=1)
+    assert "It took 1 simulation; " in str(short)

@@ -268,9 +268,9 @@ def of_bounds(x: Floats, errors: Floats, box: Box, names: Sequence[str]) -> list
             notes.append(f"the standard error of {name} is larger than its bounds are wide.")
         elif away < _NEAR:
             side = "lower" if x[i] - box[0][i] < box[1][i] - x[i] else "upper"
-            notes.append(
-                f"{name} is {away:.2g} standard errors from its {side} bound, so a symmetric interval crosses it."
-            )
+            number = f"{away:.2g}"
+            far = "1 standard error" if number == "1" else f"{number} standard errors"
+            notes.append(f"{name} is {far} from its {side} bound, so a symmetric interval crosses it.")
     return notes
 
 

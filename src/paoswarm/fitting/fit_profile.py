@@ -71,6 +71,7 @@ class ProfileCurve:
     is_flat: bool
     is_log: bool
     _sides: tuple[list[Knot], list[Knot]]
+    _walls: tuple[tuple[str, ...], tuple[str, ...]]  # names of the others that come to a bound before the ends
     _axis: Axis
 
     def at(self, root: Any) -> Floats:
@@ -119,6 +120,7 @@ class ProfileCurve:
             is_flat=_is_flat(below, above),
             is_log=axis.is_log,
             _sides=(below.knots, above.knots),
+            _walls=(_on_walls(below, variables.names), _on_walls(above, variables.names)),
             _axis=axis,
         )
 
@@ -146,6 +148,15 @@ def _is_flat(below: Walk, above: Walk) -> bool:
             return False
         extent += inside[-1].distance
     return extent >= _FLAT_OVER
+
+
+def _on_walls(walk: Walk, names: tuple[str, ...]) -> tuple[str, ...]:
+    """The other unknowns that come to a bound on the way to the end of an interval."""
+    if walk.state != CROSSED:
+        return ()
+    end = next((knot for knot in walk.knots if knot.root >= (1 - _MARGIN) * walk.reach), walk.knots[-1])
+    came = others_on_wall(end, walk) & ~others_on_wall(walk.knots[0], walk)
+    return tuple(names[i] for i in np.flatnonzero(came))
 
 
 class FitProfile(dict[str, ProfileCurve]):
@@ -253,7 +264,7 @@ class FitProfile(dict[str, ProfileCurve]):
             said.append(f"A lower value, {self._lower:.6g}, was seen on the way: fit again, with more simulations.")
         for name, verdict in self.verdicts.items():
             said += self._of_curve(self[name], verdict)
-        return (*said, *self._beyond)
+        return tuple(dict.fromkeys((*said, *self._beyond)))
 
     def _of_curve(self, curve: ProfileCurve, verdict: str) -> list[str]:
         name = curve.name
@@ -273,7 +284,13 @@ class FitProfile(dict[str, ProfileCurve]):
                         f"the rise is {root:.2g} there, and {self.reach():.3g} at the end of an interval."
                     )
             return said
-        return [
+        walls = [
+            f"The {word} end of the interval of {name} is where it is because {' and '.join(others)} cannot go beyond "
+            "a bound: the data alone may not determine it."
+            for word, others in zip(("lower", "upper"), curve._walls, strict=True)
+            if others
+        ]
+        return walls + [
             f"Points beyond {name} = {curve.values[k]:.6g} fail or are not allowed, so this end is unknown."
             if end == FAILED
             else f"The profile of {name} could not be followed beyond {curve.values[k]:.6g}: the valley is too narrow."
@@ -349,7 +366,9 @@ def profile_fit(
         raise ValueError(f"there are no profiles, because {why}: give sigma=")
     known = solution.uncertainty.names
     wanted = [names] if isinstance(names, str | int) else known if names is None else names
-    axes = [_axis(one, known) for one in wanted]
+    axes = list(dict.fromkeys(_axis(one, known) for one in wanted))
+    if not axes:
+        raise ValueError(f"names must have one unknown at least, such as {known[0]!r}; without names it is all of them")
     most = _BUDGET * (solution.cube.n + 1) * len(axes)
     limits = Limits.read(None, maxfev, None, 0.0, time_limit, default=(None, most))
     options = call.options if workers is None else CallOptions(False, Workers.of(workers))

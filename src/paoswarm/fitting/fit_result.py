@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import chdtrc
 
-from paoswarm._checks import explains_keywords, probability
+from paoswarm._checks import counted, explains_keywords, probability
 from paoswarm._text import block, paragraph, remark, table
 from paoswarm.core.arrays import Floats
 from paoswarm.core.random import Seed
@@ -383,7 +383,7 @@ class Fit(Result):
         failed = f", {self.n_failed} of them failed" if self.n_failed else ""
         count = len(self.searches)
         ended = "1 search has ended" if count == 1 else f"{count} searches have ended"
-        lines.append(f"It took {self.nfev} simulations{failed}; {ended}.")
+        lines.append(f"It took {counted(self.nfev, 'simulation')}{failed}; {ended}.")
         return "\n".join([*lines, *(line for text in self.remarks for line in paragraph(f"Remark: {text}"))])
 
     __str__ = __repr__

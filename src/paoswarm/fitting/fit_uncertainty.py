@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri, stdtrit
 
-from paoswarm._checks import probability
+from paoswarm._checks import counted, probability
 from paoswarm._extras import need
 from paoswarm._text import block, first_rows, remark, rounded, shortened, table
 from paoswarm.core.arrays import Floats
@@ -196,7 +196,7 @@ class FitUncertainty:
     def __str__(self) -> str:
         said = [f"Warning: {text}" for text in self.warnings] + [f"Note: {text}" for text in self.notes]
         failed = f", {self.n_failed} of them failed" if self.n_failed else ""
-        cost = f"It took {self.n_evaluations} evaluations{failed}."
+        cost = f"It took {counted(self.n_evaluations, 'evaluation')}{failed}."
         return "\n".join([*self._headlines(), *self.table(), *self.below(), cost, *said])
 
     def table(self) -> list[str]:

@@ -14,7 +14,7 @@ one, the value (F2) rises by :math:`u = c f / N`, or by one for known noise.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -35,8 +35,9 @@ from paoswarm.least_squares.trust_region import LinearModel, bounded_step
 
 _ON = 1e-9  # widths: an unknown that is so near its bound lies on it
 _FLAT = 1e-7  # of the largest singular value, for columns of unit length: slopes are known to about 1e-8
+_OPEN = 1e-6  # of the change over all widths: a prediction that changes less does not depend on a direction
 _MOVED = 0.3  # standard errors that the optimum is away, from which on it is worth a remark
-_NO_EFFECT = 1e-12  # relative to the outputs: a slope over the whole width that is rounding
+_NO_EFFECT = 1e-10  # relative to the outputs: a slope over the whole width that is rounding
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,9 +68,9 @@ class Solution:
 
     @cached_property
     def on_bound(self) -> NDArray[np.bool_]:
-        """Which unknowns lie on a bound."""
+        """Which unknowns with an effect lie on a bound."""
         is_at_end = (self.point <= _ON) | (self.point >= 1 - _ON)
-        return is_at_end & ~self.cube.is_round
+        return is_at_end & ~self.cube.is_round & self.has_effect
 
     @cached_property
     def slope(self) -> Floats:
@@ -78,7 +79,9 @@ class Solution:
 
     @cached_property
     def has_effect(self) -> NDArray[np.bool_]:
-        """Which unknowns change the residuals."""
+        """Which unknowns change the residuals; all, as long as that is not known."""
+        if not self.is_measured:
+            return np.ones(self.cube.n, dtype=bool)
         sizes = np.linalg.norm(self.slope, axis=0)
         return sizes > _NO_EFFECT * max(float(np.linalg.norm(self.around.residuals)), float(sizes.max()))
 
@@ -90,7 +93,8 @@ class Solution:
     @property
     def degrees_of_freedom(self) -> int:
         """Data and beliefs less directions of the unknowns, factors and offsets that these determine."""
-        return self.loss.n_data + self.loss.n_beliefs - self._directions[0].shape[1]
+        n_known = self._directions[0].shape[1] if self.is_measured else int(self.free.sum()) + self.loss.n_factors
+        return self.loss.n_data + self.loss.n_beliefs - n_known
 
     @property
     def is_noise_known(self) -> bool:
@@ -129,7 +133,7 @@ class Solution:
         directions = np.zeros((slope.shape[1], len(axes)))
         directions[used] = tangent @ (axes.T / sizes[:, None])
         rank = int((values > _FLAT * values[0]).sum())
-        return directions[:, :rank] / values[:rank], directions[:, rank:]
+        return _across(directions[:, :rank] / values[:rank], directions[:, rank:]), directions[:, rank:]
 
     @cached_property
     def uncertainty(self) -> FitUncertainty:
@@ -141,6 +145,7 @@ class Solution:
         covariance = root @ root.T
         errors = np.sqrt(np.diag(covariance))
         errors = np.where((np.abs(still) > 0.1 * np.abs(still).max(axis=0)).any(axis=1), np.inf, errors)
+        errors = errors if self.is_measured else np.where(np.isinf(errors), np.nan, errors)
         is_held = self.on_bound | (self.has_effect & (errors == 0))
         errors = np.where(is_held, np.nan, np.where(self.has_effect, errors, np.inf))
         is_sure = np.isfinite(errors)
@@ -163,7 +168,7 @@ class Solution:
         edge = [
             f"{name} holds with equality at the best point. The errors are those along it." for name in self.edge_names
         ]
-        return spot.described(
+        found = spot.described(
             Covariance(covariance, root, errors, hessian, flat, np.zeros((n, 0))),
             what="outputs",
             notes=edge,
@@ -177,6 +182,7 @@ class Solution:
             n_failed=self.counts[1],
             kind=self.kind,
         )
+        return found if self.is_measured else replace(found, warnings=(), notes=())
 
     @property
     def kind(self) -> str:
@@ -256,10 +262,27 @@ class Solution:
         """The covariance of unknowns, scales and offsets, in widths, is this times its transpose."""
         return self._directions[0] * np.sqrt(self.unit)
 
+    @cached_property
+    def _is_open(self) -> NDArray[np.bool_]:
+        """Which predictions depend on directions that the data do not determine."""
+        n, m = self.cube.n, len(self.loss.data)
+        if not self.is_measured and np.isnan(self.uncertainty.standard_errors[~self.on_bound]).any():
+            return np.ones(m, dtype=bool)
+        slopes = self._slopes[0][:m].copy()
+        without = np.flatnonzero(~self.has_effect)
+        slopes[:, without] = self.jacobian[:m, without]
+        still = self._directions[1]
+        still = still / np.maximum(np.abs(still[:n]).max(axis=0), 1e-300)  # over whole widths
+        still = np.column_stack([still, np.eye(len(still))[:, without]])
+        sizes = np.abs(still)
+        sizes[:n] = 1.0
+        return np.asarray((np.abs(slopes @ still) > _OPEN * (np.abs(slopes) @ sizes)).any(axis=1))
+
     def band(self, level: float, noise: bool) -> tuple[Floats, Floats]:
         """Ends of the band around the predictions; with ``noise`` that of a new measurement."""
         slopes, centre = self._slopes[0][: len(self.loss.data)], self.loss.predicted(self.outputs)
         errors = np.sqrt(((slopes @ self._root) ** 2).sum(axis=1))  # that come from unknowns, factors and offsets
+        errors[self._is_open] = np.inf if self.is_measured else np.nan
         errors = np.hypot(errors, self.deviations()) if noise else errors
         reach = reach_of(level, self.uncertainty.degrees_of_freedom) * errors
         low, high = centre - reach, centre + reach
@@ -307,17 +330,23 @@ class Solution:
                 f"The residuals are correlated ({correlation:+.1f} standard deviations from what noise "
                 "does): a better fit or a better model may exist, and standard errors may be too small."
             )
-        if (far := self.distance) > _MOVED:
+        if self.is_measured and (far := self.distance) > _MOVED:
             said.append(
                 f"The slopes promise a better fit about {far:.2g} standard errors away: allow more simulations."
             )
         if not self.is_measured:
-            said.append("The slopes at the best point are those that the search has learnt: standard errors are rough.")
+            said.append("The slopes at the best point were not measured: standard errors need more simulations.")
         if self.noise:
             said.append(
                 f"The simulator is noisy: its own noise is {100 * self.noise:.2g} % of the residuals. Slopes were "
                 "taken over longer steps."
             )
         if not self.is_noise_known and left <= 0:
-            said.append(f"{self.loss.n_data} data are too few for the unknowns and the size of the noise: give sigma.")
+            data = "1 datum is" if self.loss.n_data == 1 else f"{self.loss.n_data} data are"
+            said.append(f"{data} too few for the unknowns and the size of the noise: give sigma.")
         return said
+
+
+def _across(directions: Floats, still: Floats) -> Floats:
+    """Directions less what of them lies along those in which nothing changes."""
+    return directions - still @ np.linalg.lstsq(still, directions)[0] if still.size else directions

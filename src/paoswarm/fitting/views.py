@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.interpolate import PchipInterpolator
 
-from paoswarm._checks import probability
+from paoswarm._checks import choices, probability
 from paoswarm._extras import need
 from paoswarm.core.arrays import Floats
 from paoswarm.least_squares.outputs import Output
@@ -40,7 +40,8 @@ def plot_fit(fit: Fit, x: Any = None, level: float = 0.95) -> NDArray[Any]:
     places = _places(fit._call.given["xdata"] if x is None else x, outputs.parts, is_asked=x is not None)
     pyplot = need("matplotlib.pyplot", extra="plot", user="fit.plot")
     loss = solution.loss
-    bands = *solution.band(level, False), *solution.band(level, True)
+    pairs = solution.band(level, False), solution.band(level, True)
+    bands = [np.where(np.isfinite(high - low), end, np.nan) for low, high in pairs for end in (low, high)]
     shown = np.array([loss.data, loss.predicted(solution.outputs), *bands, solution.deviations()])
     has_bars = {group.name: not group.law.estimates_sigma for group in loss.groups}
     k = len(outputs.parts)
@@ -72,7 +73,7 @@ def plot_fit(fit: Fit, x: Any = None, level: float = 0.95) -> NDArray[Any]:
     return axes
 
 
-def _draw_output(top: Any, below: Any, part: Output, x: Floats, shown: Floats, *, has_bars: bool) -> None:
+def _draw_output(top: Any, below: Any, part: Output, x: NDArray[Any], shown: Floats, *, has_bars: bool) -> None:
     """Draw the curves of an output, and their residuals below."""
     _draw_usual(below)
     order = np.argsort(x, kind="stable")
@@ -121,16 +122,22 @@ def _only_residuals(fit: Fit) -> NDArray[Any]:
     return np.array([[ax]], dtype=object)
 
 
-def _places(given: Any, parts: tuple[Output, ...], *, is_asked: bool) -> list[Floats | None]:
+def _places(given: Any, parts: tuple[Output, ...], *, is_asked: bool) -> list[NDArray[Any] | None]:
     """Where the first axis of each output is drawn; None if that is not known."""
-    found: list[Floats | None] = []
+    found: list[NDArray[Any] | None] = []
+    if is_asked and isinstance(given, Mapping):
+        known = [part.name for part in parts]
+        if unknown := [name for name in given if name not in known]:
+            advice = choices(str(unknown[0]), known) if any(known) else "the only one has no name: give an array"
+            raise ValueError(f"x has {unknown[0]!r}, which is no output; {advice}")
     for part in parts:
         own, length = given.get(part.name) if isinstance(given, Mapping) else given, len(part.columns[0])
         x = None if own is None else np.asarray(own)
-        is_right = x is not None and x.size == length and x.dtype.kind in "fiub"
+        is_right = x is not None and x.size == length and x.dtype.kind in "fiubM"
         if x is not None and is_asked and not is_right:
             raise ValueError(f"x must be {length} numbers for {part.label}, as its data are; got {x.size}")
-        found.append(x.astype(float).ravel() if x is not None and is_right else None)
+        dates = x is not None and x.dtype.kind == "M"
+        found.append((x if dates else x.astype(float)).ravel() if x is not None and is_right else None)
     return found
 
 
