@@ -162,12 +162,6 @@ def chances(key: Words) -> Floats:
     return _uniform(np.concatenate(words(key, 1, 1)))
 
 
-def search_normals(key: Words, generation: int, n: int, d: int) -> Floats:
-    """The normal deviates ``(n, d)`` of a generation of the search with this key (E5)."""
-    pairs = normals(key, 4 * generation, -(-n * d // 2), 1)
-    return pairs.reshape(-1)[: n * d].reshape(n, d)
-
-
 def search_uniforms(key: Words, generation: int, n: int, d: int) -> Floats:
     """The uniform deviates ``(n, d)`` of a generation of the search with this key (E5)."""
     pairs = np.concatenate(words(key, 4 * generation + 1, -(-n * d // 2)))

@@ -87,7 +87,7 @@ class Descents:
     they failed. ``series`` are rows of the data whose order means something; by default all are one series. Points
     outside of the region count as failed and are not asked for. With ``warm`` only the search from the best known point
     is made. ``at_once`` points are evaluated side by side. If values come one by one, ``fills`` makes idle workers
-    begin further searches. (With whole rounds that saved a tenth of the rounds and took a third more simulations.)
+    begin further searches. (With whole rounds that saved a tenth of the rounds and took a quarter more simulations.)
     """
 
     def __init__(

@@ -184,7 +184,7 @@ def minimize(
 
 
 @explains_keywords(
-    asynchronous="it is for minimize, in workers=ps.Workers(8, asynchronous=True)",
+    asynchronous="it is for minimize and fit, in workers=ps.Workers(8, asynchronous=True)",
     n_runs="use runs=",
     restarts="use runs=",
     n_restarts="use runs=",

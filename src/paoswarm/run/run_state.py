@@ -48,15 +48,15 @@ class RunState:
         None before the first values.
     nit, nfev, n_recalled : int
         Generations; evaluations of every run that is still going; points that were not evaluated, because their values
-        were known; failed evaluations.
+        were known.
     failure_kinds : list of Counter
         How many points of each run have failed in which way.
     stale : int or array
         Generations since the best point last improved.
     incumbent : Incumbent or None
         The best point so far, in the swarm's coordinates; None before the first values.
-    mover : Mover
-        What moves the swarm.
+    tol : float
+        The accuracy that the user wants.
     judge : Judge
         What points are compared by.
     local : LocalSearches or None
