@@ -20,12 +20,14 @@ from paoswarm.methods.agreement import KNOWN, Search
 from paoswarm.methods.dense_pao import DensePAO
 from paoswarm.methods.element_pao import ElementPAO
 from paoswarm.methods.method import Method, check_parallel
+from paoswarm.methods.model_search import ModelSearch
 from paoswarm.methods.pao import PAO
 from paoswarm.methods.searches import Growing, Searches, Series
 from paoswarm.methods.sharing import Start
 
-LARGE = 0  # number of the series to which small searches are compared
-SMALL = "small dense"
+LOCAL, DENSE, SMALL = "local model", "growing dense", "small dense"
+import os
+WAITS=int(os.environ.get('P_WAITS','2')); HORIZON=int(os.environ.get('P_HORIZON','1000')); LSHARE=float(os.environ.get('P_LSHARE','0.25'))
 NARROWEST = 2.0  # powers of ten by which the first cloud of a small search may be narrower
 _FEWEST, _PER_UNKNOWN = 20, 6  # particles; covariance noise needs a few for each coordinate
 _PATIENCE = 60  # generations in which no particle has improved its best
@@ -33,6 +35,19 @@ _HORIZON = 1000.0  # evaluations for each unknown of the first search by a user'
 _LONGEST = 300.0  # evaluations of the first search for each coordinate: later, element-wise swarms gain more
 
 Kind = str | Method
+
+
+@dataclass(frozen=True)
+class Local:
+    """Searches by quadratic models, each from other points."""
+
+    share: float = LSHARE
+    waits_for: tuple[int, int] = (0, 0)
+
+    def following(self, own: tuple[Search, ...], past: tuple[Search, ...], d: int, uniform: Floats) -> Start:
+        """The next search."""
+        method = ModelSearch()
+        return Start(method, method.default_particles(d), most=150.0 * d, kind=LOCAL)
 
 
 @dataclass(frozen=True)
@@ -44,10 +59,13 @@ class Small:
     """
 
     method: DensePAO
+    large: int  # number of the first series
+    share: float = 1.0
+    waits_for: tuple[int, int] = (0, 0)
 
     def following(self, own: tuple[Search, ...], past: tuple[Search, ...], d: int, uniform: Floats) -> Start:
         """The next search."""
-        large = [one for one in past if one.series == LARGE and one.kind != SMALL]
+        large = [one for one in past if one.series == self.large]
         smallest = self.method.default_particles(d)
         ratio = max(1.0, large[-1].n_particles / smallest) if large else 1.0
         method = replace(self.method, spread=self.method.spread * 10 ** (-NARROWEST * float(uniform[0])))
@@ -60,10 +78,14 @@ class Small:
 class Shrinking:
     """Element-wise swarms; size and horizon double from search to search."""
 
+    share: float = 1.0
+    waits_for: tuple[int, int] = (0, 0)
+    horizon: int = ElementPAO.horizon
+
     def following(self, own: tuple[Search, ...], past: tuple[Search, ...], d: int, uniform: Floats) -> Start:
         """The next search."""
         times = 2 ** len(own)
-        method = ElementPAO(horizon=ElementPAO.horizon * times)
+        method = ElementPAO(horizon=self.horizon * times)
         return Start(method, times * method.default_particles(d), kind="element-wise")
 
 
@@ -87,6 +109,9 @@ _CONTRACTING = Contracting(noise_scale=noise.covariance)
 @dataclass(frozen=True)
 class Lengthening:
     """Swarms with covariance noise, all of the same size; each may last twice as long as the one before."""
+
+    share: float = 1.0
+    waits_for: tuple[int, int] = (0, 0)
 
     def following(self, own: tuple[Search, ...], past: tuple[Search, ...], d: int, uniform: Floats) -> Start:
         """The next search."""
@@ -155,11 +180,11 @@ class AdaptivePAO(Searches):
     True
     """
 
-    growth: float = 2.0
+    growth: float = 3.0
     model: bool = True
     local: bool = True
     parallel: int | None = None
-    kinds: tuple[Kind, ...] = ("growing dense", SMALL, "element-wise")
+    kinds: tuple[Kind, ...] = (LOCAL, DENSE, SMALL, "element-wise")
 
     def __post_init__(self) -> None:
         real_number("growth", self.growth, 1.0, may_equal=True)
@@ -172,8 +197,13 @@ class AdaptivePAO(Searches):
     def series(self) -> tuple[Series, ...]:
         """How the searches of each kind follow each other."""
         dense = DensePAO(model=self.model)
-        growing = Growing(dense, self.growth, kind="growing dense")
-        ours: dict[str, Series] = {"growing dense": growing, SMALL: Small(dense), "element-wise": Shrinking()}
+        large = self.kinds.index(DENSE) if DENSE in self.kinds else 0
+        ours: dict[str, Series] = {
+            LOCAL: Local(waits_for=(large, 1)),
+            DENSE: Growing(dense, self.growth, kind=DENSE),
+            SMALL: Small(dense, large, waits_for=(large, min(1, large))),
+            "element-wise": Shrinking(waits_for=(large, WAITS), horizon=HORIZON),
+        }
         return series_of(self.kinds, ours, self.growth)
 
 

@@ -109,6 +109,12 @@ def first_law(centre: Floats, scale: float) -> DenseLaw:
     return DenseLaw(centre, scale, np.eye(d), np.eye(d), np.ones(d), np.eye(d), nothing, nothing, 0, False)
 
 
+def law_with(centre: Floats, covariance: Floats) -> DenseLaw:
+    """The law with which a search begins that knows where, and the shape."""
+    law = first_law(centre, 1.0)
+    return _decomposed(law._replace(covariance=covariance))
+
+
 def learn(law: DenseLaw, by: Rates, ranked: Floats) -> DenseLaw:
     """The law after a generation; ``ranked`` (n, d) are its particles, best first."""
     d = len(law.centre)

@@ -82,6 +82,19 @@ class DenseMemory(NamedTuple):
     progress: DenseProgress
 
 
+class Guess(NamedTuple):
+    """The law with which a search begins, and points for its model, in widths of the bounds."""
+
+    law: DenseLaw
+    x: Floats  # (m, d)
+    f: Floats  # (m,)
+
+
+def first_points(state: Swarm, guess: Guess, normal: Floats) -> Floats:
+    """The first swarm of a search that begins with a guess."""
+    return _outside(state, draws(guess.law, normal))
+
+
 @dataclass(frozen=True)
 class DensePAO(Method):
     r"""A swarm with dense noise that learns its shape, step by step, from the ranks of the values.
@@ -148,8 +161,9 @@ class DensePAO(Method):
         if isinstance(state.memory, DenseMemory):
             return state
         x = _inside(state, state.best_position)
-        law = first_law(x[int(order.best(state.best_value))], self.spread)
-        memory = DenseMemory(law, x[:0], state.best_value[:0], Trust(), None, None, first_progress(state.best_value))
+        guess = state.memory or Guess(first_law(x[int(order.best(state.best_value))], self.spread), x[:0], state.value[:0])
+        progress = first_progress(state.best_value)
+        memory = DenseMemory(guess.law, guess.x, guess.f, Trust(), None, None, progress)
         return state._replace(memory=_with_points(memory, x, state.best_value))
 
     def ask(self, state: Swarm, draw: RandomSource, progress: float = 0.0) -> Proposal:

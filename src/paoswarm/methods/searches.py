@@ -22,13 +22,22 @@ from paoswarm.core.random import latin_hypercube
 from paoswarm.core.swarm import Proposal, Swarm
 from paoswarm.methods import moves
 from paoswarm.methods.agreement import CUT_SHORT, Search
+from paoswarm.methods.dense_pao import DensePAO, first_points
 from paoswarm.methods.method import Method, Report, check_method, check_parallel, for_workers, in_rounds
+from paoswarm.methods.model_search import guess_of
 from paoswarm.methods.moves import TOL
 from paoswarm.methods.sharing import NOBODY, Part, Sharing, Start, Tally, laid_open, shown
 
 
 class Series(Protocol):
-    """How searches follow each other."""
+    """How searches follow each other.
+
+    ``share`` multiplies what its rank gives it. Before it begins another search, ``waits_for[1]`` searches of the
+    series with the number ``waits_for[0]`` must have ended; the first search of a run does not wait.
+    """
+
+    share: float
+    waits_for: tuple[int, int]
 
     def following(self, own: tuple[Search, ...], past: tuple[Search, ...], d: int, uniform: Floats) -> Start:
         """The next search, after the finished ones of this series and of all; ``uniform`` (2,) is its chance."""
@@ -81,7 +90,8 @@ class Searches(Method):
         if isinstance(state.memory, Sharing):
             return state
         part = Part(0, 0, Proposal(state.position, state.velocity), self._first(state.n_dimensions))
-        sharing, first = Sharing((Tally(),) * len(self.series)).begun(part, state)
+        tallies = (Tally(share=one.share, waits_for=one.waits_for) for one in self.series)
+        sharing, first = Sharing(tuple(tallies)).begun(part, state)
         return shown(first, sharing)
 
     def ask(self, state: Swarm, draw: RandomSource, progress: float = 0.0) -> Proposal:
@@ -123,8 +133,13 @@ class Searches(Method):
         start = self._sized(self.series[series].following(own, sharing.searches, d, draw.uniform(2)))
         if not sharing.searches:
             start = start._replace(n_particles=sharing.lanes[0].n_particles)  # the user may have chosen it
+        elif len(sharing.searches) == 1 and isinstance(start.method, DensePAO):
+            start = start._replace(guess=guess_of(sharing.ended_best))
         start.method.check_swarm((start.n_particles,))
-        x = _latin_hypercube(state, start.n_particles, draw)
+        if start.guess is None:
+            x = _latin_hypercube(state, start.n_particles, draw)
+        else:
+            x = first_points(state, start.guess, draw.normal(start.n_particles, d))
         number = max([sharing.n_begun, *(part.search + 1 for part in out)])
         return Part(number, series, Proposal(x, np.zeros_like(x)), start)
 
@@ -183,6 +198,8 @@ class Growing:
     growth: float = 2.0
     kind: str = ""
     longest: float = math.inf
+    share: float = 1.0
+    waits_for: tuple[int, int] = (0, 0)
 
     def following(self, own: tuple[Search, ...], past: tuple[Search, ...], d: int, uniform: Floats) -> Start:
         """The next search."""
@@ -191,6 +208,8 @@ class Growing:
         larger = self.growth ** (len(own) - n_cut)
         budget = int(self.longest * d) if is_limited else None
         first = own[0].n_particles if own else self.method.default_particles(d, budget)
+        if past and not own:  # the user may have chosen a larger one
+            first = max(first, past[0].n_particles)
         n_particles = max(int(first * larger), self.method.smallest_swarm)
         return Start(self.method, n_particles, self.longest * d * larger * 2.0**n_cut, self.kind)
 

@@ -41,6 +41,7 @@ HOPELESS_RATIO = 100.0  # a swarm whose values differ by less than a hundredth o
 HOPELESS_FOR = 10  # generations
 CONTRACTED = 1e-4  # widths of the bounds: a swarm that reaches no farther does not leave the place where it is
 ACCURATE_FOR = 3  # generations
+STALLED, STALLED_FOR, NO_GAIN = 1e-6, 150, 1e-7  # widths, evaluations for each unknown, share of the gain so far
 NOBODY = -1
 
 
@@ -51,6 +52,7 @@ class Start(NamedTuple):
     n_particles: int
     most: float = math.inf  # evaluations
     kind: str = ""  # of search, for people; empty for the name of the method
+    guess: Any = None  # what an earlier search has learnt, as the first memory of the method
 
 
 class Part(NamedTuple):
@@ -81,6 +83,7 @@ class Lane(NamedTuple):
     hopeless: int = 0  # generations for which it has been
     typical: float = math.nan  # the median of its first swarm
     accurate: int = 0  # generations for which its values were as accurate as the user wants
+    marked: tuple[int, float] = (0, math.inf)  # evaluations and value when it was last looked at
 
     def counting(self, x: Floats, value: Floats) -> Lane:
         """The lane after points of its search were evaluated; of noisy values, the best mean counts."""
@@ -104,6 +107,8 @@ class Tally(NamedTuple):
 
     spent: int = 0
     reached: float | None = None
+    share: float = 1.0  # of what its rank gives it
+    waits_for: tuple[int, int] = (0, 0)  # a series, and how many searches of it must have ended before it begins another
 
 
 class Sharing(NamedTuple):
@@ -133,7 +138,7 @@ class Sharing(NamedTuple):
         if swarm.tolerance is None:  # the driver has given the first one its own
             length = method.tolerant_for(swarm.n_dimensions, swarm.n_particles)
             swarm = moves.starting(swarm, length, part.proposal.objective)
-        inner = moves.begin(method, swarm._replace(memory=None))
+        inner = moves.begin(method, swarm._replace(memory=part.start.guess))
         lane = Lane(part.search, part.series, part.start, inner, self.spent, swarm.n_particles)
         lane = lane.counting(swarm.snapped(swarm.position), swarm.value)
         lane = lane._replace(first_value=lane.value, typical=typical(swarm.value))
@@ -156,7 +161,10 @@ class Sharing(NamedTuple):
         if accuracy > 0:
             is_accurate = not is_tolerant and max(standing.apart, standing.lowest - lane.value) <= accuracy
             lane = lane._replace(accurate=lane.accurate + 1 if is_accurate else 0)
-        if ending := self._ending(lane, standing, is_tolerant):
+        ending = self._ending(lane, standing, is_tolerant)
+        if lane.used - lane.marked[0] >= STALLED_FOR * inner.n_dimensions:
+            lane = lane._replace(marked=(lane.used, lane.value))
+        if ending:
             return sharing._ended(lane, ending, max(accuracy, 0.0), standing.reach if accuracy > 0 else 0.0), inner
         return sharing.with_lane(place, lane), inner
 
@@ -168,6 +176,8 @@ class Sharing(NamedTuple):
             return CONVERGED
         if self._is_known(lane, standing):
             return KNOWN
+        if _has_stalled(lane, standing):
+            return CUT_SHORT
         if lane.hopeless >= HOPELESS_FOR:
             return HOPELESS
         return CUT_SHORT if lane.used >= lane.start.most else ""
@@ -242,13 +252,21 @@ class Sharing(NamedTuple):
         spent = np.array([tally.spent for tally in self.tallies], dtype=float)
         for part in out:
             spent[part.series] += len(part)
+        spent[[self._waits(series) for series in range(len(spent))]] = math.inf
         # Another kind of search is the best hope, unless everything that has ended so far has ended at one place.
         untried = -math.inf
         if len(self.searches) > 1 and self.agreement.is_unanimous:
             untried, spent = math.inf, np.where([tally.reached is None for tally in self.tallies], math.inf, spent)
         reached = np.array([untried if tally.reached is None else tally.reached for tally in self.tallies])
-        shares = 2.0 ** (len(reached) - 1 - order.ranks(reached))
+        shares = 2.0 ** (len(reached) - 1 - order.ranks(reached)) * [tally.share for tally in self.tallies]
         return int(np.argmin(spent / shares))  # (A10)
+
+    def _waits(self, series: int) -> bool:
+        """Whether a series may not begin another search yet."""
+        other, count = self.tallies[series].waits_for
+        if len(self.of_series(other)) >= count:
+            return False
+        return all(lane.series != series for lane in self.lanes)
 
     def agreed(self, width: Floats, axes: Axes | None) -> Agreement:
         """How searches agree; not at all if another one is known to be better, under way or cut short."""
@@ -266,6 +284,14 @@ class Sharing(NamedTuple):
         """The search with the best point, under way or ended; of equal ones, one that has ended."""
         ended = () if self.ended_best is None else (self.ended_best,)
         return min((*ended, *self.lanes), key=lambda lane: lane.value)
+
+
+def _has_stalled(lane: Lane, standing: Standing) -> bool:
+    """Whether the swarm has contracted and its value hardly falls any more."""
+    before, value = lane.marked
+    if standing.reach >= STALLED or lane.used - before < STALLED_FOR * lane.swarm.n_dimensions:
+        return False
+    return value - lane.value < NO_GAIN * (lane.typical - lane.value)
 
 
 def shown(state: Swarm, sharing: Sharing) -> Swarm:

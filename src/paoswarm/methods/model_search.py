@@ -1,0 +1,343 @@
+r"""A search by quadratic models from the first points on, for budgets that a swarm would need to find its bearings.
+
+1. Steps along every axis from the best of a few points, then back or farther.
+2. A model of the nearest values (`paoswarm.methods.local_model`); the point where it is lowest in the region.
+3. The fall of the value over the fall that the model had promised decides about the region: larger, smaller; or first a
+   point in a direction about which the points near by say nothing.
+
+It converges at a local minimum, or yields when the model's promises are not kept: on rugged functions swarms do better.
+With several workers the same rounds have more points: minima in larger and smaller regions, and points far from
+all known ones.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from paoswarm._checks import real_number
+from paoswarm.core import order
+from paoswarm.core.arrays import Array, Floats
+from paoswarm.core.attractors import RandomSource
+from paoswarm.core.swarm import Proposal, Swarm
+from paoswarm.methods.dense_learning import law_with
+from paoswarm.methods.dense_pao import Guess
+from paoswarm.methods.local_model import LocalModel, Region, fitted, in_widths, lowest, shaped, unspanned
+from paoswarm.methods.method import Method, Standing, check_parallel, in_rounds
+
+_FIRST = 5  # random points; the search begins at the best
+_MOST_FITTED = 150  # points of a model: with more, solving (A17) takes longer than simulators that are called quick
+_PER_COEFFICIENT = 1.5
+_GOOD, _FAIR = 0.7, 0.1  # shares of the promised fall
+_FULL = 0.8  # radii: only a good step of this length says that the region is too small
+_LARGEST = 0.5  # radius in widths of the bounds
+_SMALLEST = 1e-10
+_ROUNDING = 16 * float(np.finfo(float).eps)
+_NEGLIGIBLE = 1e-15  # of the fall since the beginning
+_SMALL_PROMISES = 3  # in a row: converged
+_PATIENCE = 7.0  # evaluations for each coefficient before a search may yield
+_YIELDS = 0.1  # share of the recent steps that kept their promise, below which it does
+_FAR = 1e-4  # widths: a narrower region is a minimum, from which a swarm would not get away
+_RADII = (0.4, 2.0, 4.0)  # of further minima, if workers are idle
+
+
+class ModelMemory(NamedTuple):
+    """What a search by models remembers. Points are in widths of the bounds."""
+
+    region: Region
+    hessian: Floats  # (d, d)
+    x: Floats  # (m, d), the latest
+    f: Floats  # (m,)
+    first: Floats  # (d,) where it began
+    first_value: float
+    fell: Any = None  # (d,) whether the value fell at the first step along each axis
+    is_designed: bool = False  # whether all steps along the axes are known
+    is_bad: bool = False  # whether the last step was: is it the model's geometry or its size?
+    kept: tuple[bool, ...] = ()  # whether recent steps kept their promise
+    small: int = 0  # promises in a row that were too small to see
+    promise: float = math.inf  # the latest
+    used: int = 0  # evaluations
+    end: str = ""
+
+
+class Round(NamedTuple):
+    """Points between the choice and their values, and the memory that chose them."""
+
+    x: Floats  # (m, d) in widths of the bounds
+    memory: ModelMemory
+    promise: float = math.nan  # fall at the first point, if it is the model's minimum
+
+
+CONVERGED, YIELDED = "converged", "yielded"
+
+
+@dataclass(frozen=True)
+class ModelSearch(Method):
+    """A trust-region search by quadratic models of least change; see `paoswarm.methods.model_search`.
+
+    Parameters
+    ----------
+    radius : float
+        Of the first region, in widths of the bounds.
+    parallel : int or None
+        How many points are evaluated at once.
+    """
+
+    applies_walls: ClassVar[bool] = True
+    radius: float = 0.15
+    parallel: int | None = None
+
+    def __post_init__(self) -> None:
+        real_number("radius", self.radius, 0.0, may_equal=False)
+        check_parallel(self.parallel)
+
+    def default_particles(self, n_unknowns: int, maxfev: int | None = None, maxiter: int | None = None) -> int:
+        """Five random points, or as many as there are workers."""
+        return in_rounds(_FIRST, self.parallel)
+
+    def default_limits(self, n_unknowns: int) -> tuple[int | None, int | None]:
+        """It ends by itself."""
+        return None, 10_000 * n_unknowns
+
+    def begin(self, state: Swarm) -> Swarm:
+        """The search around the best point of the first swarm."""
+        if isinstance(state.memory, ModelMemory):
+            return state
+        x, f = _within(state, state.best_position), state.best_value
+        best = int(order.best(f))
+        d = x.shape[1]
+        region = Region(x[best], float(f[best]), self.radius, np.eye(d), np.eye(d))
+        known = order.is_feasible(f)
+        end = "" if known.any() else YIELDED
+        memory = ModelMemory(
+            region, np.zeros((d, d)), x[known], f[known], x[best], float(f[best]), end=end
+        )
+        return state._replace(memory=memory)
+
+    def ask(self, state: Swarm, draw: RandomSource, progress: float = 0.0) -> Proposal:
+        """Propose points along the axes at first, then the model's minimum and others that improve the model."""
+        memory: ModelMemory = state.memory
+        low, high = _box(state)
+        if not memory.is_designed:
+            chosen = self._along_axes(memory, low, high, draw)
+        else:
+            chosen = self._by_model(memory, low, high, draw)
+        width = state.upper[0] - state.lower[0]
+        position = state.lower[0] + chosen.x * width
+        nearest: Floats = np.clip(position, state.lower[0], state.upper[0])
+        if state.axes is not None:
+            nearest = state.axes.wrapped(position, nearest, state.lower[0], state.upper[0])
+        return Proposal(nearest, np.zeros_like(nearest), notes=chosen)
+
+    def _along_axes(self, memory: ModelMemory, low: Floats, high: Floats, draw: RandomSource) -> Round:
+        """A step along each axis; then one to the other side, or twice as far where the value fell.
+
+        With several workers both sides at once.
+        """
+        x, first = memory.first, np.where(memory.first <= 0.5, self.radius, -self.radius)
+        times = np.where(memory.fell, 2.0, -1.0) if memory.fell is not None else np.full(len(x), -1.0)
+        other = times * first
+        beyond = np.where((x + 2 * first >= low) & (x + 2 * first <= high), 2 * first, first / 2)
+        other = np.where((x + other < low) | (x + other > high), beyond, other)
+        is_first, is_last = memory.fell is None, memory.fell is not None or (self.parallel or 1) > 1
+        steps = np.concatenate([np.diag(one) for one, is_used in ((first, is_first), (other, is_last)) if is_used])
+        memory = memory._replace(is_designed=is_last)
+        return Round(self._filled(x + steps, memory, None, low, high, draw), memory)
+
+    def _by_model(self, memory: ModelMemory, low: Floats, high: Floats, draw: RandomSource) -> Round:
+        """The model's minimum, or a point that improves the model; with several workers, more of both."""
+        memory, model = _modelled(memory)
+        if memory.is_bad:
+            direction = unspanned(memory.region, memory.x)
+            if direction is not None:
+                return self._to_span(memory, model, direction, low, high, draw)
+            memory, model = _modelled(memory._replace(region=_resized(memory.region, 0.5)))
+        if model is None:
+            return self._to_span(memory, None, _unit(draw, len(low)), low, high, draw)
+        u = lowest(memory.region, model, low, high)
+        promise = -float(model.change(u[None])[0])
+        is_small = len(memory.f) >= _coefficients(len(low)) and not promise > _visible(memory)
+        memory = memory._replace(small=memory.small + 1 if is_small else 0, promise=max(0.0, promise))
+        if memory.small >= _SMALL_PROMISES:
+            memory = memory._replace(end=CONVERGED)
+        if u @ u < 1e-8 or not promise > _ROUNDING * abs(memory.region.value):  # nothing to gain at this scale
+            direction = unspanned(memory.region, memory.x)
+            if direction is None:
+                memory = memory._replace(region=_resized(memory.region, 0.25))
+                direction = _unit(draw, len(low))
+            return self._to_span(memory, model, direction, low, high, draw)
+        x = [memory.region.centre + memory.region.radius * memory.region.shape @ u]
+        for radius in _RADII[: (self.parallel or 1) - 1]:
+            further = lowest(memory.region, model, low, high, radius)
+            x.append(memory.region.centre + memory.region.radius * memory.region.shape @ further)
+        return Round(self._filled(np.clip(x, low, high), memory, model, low, high, draw), memory, promise)
+
+    def _to_span(
+        self, memory: ModelMemory, model: LocalModel | None, u: Floats, low: Floats, high: Floats, draw: RandomSource
+    ) -> Round:
+        """A point at the edge of the region in a direction, on the side that the model prefers, if it has room."""
+        region = memory.region
+        if model is not None and model.slope @ u > 0:
+            u = -u
+        for side in (u, -u):
+            x = np.clip(region.centre + region.radius * region.shape @ side, low, high)
+            step = region.inner(x[None])[0]
+            if step @ step >= 0.25:
+                break
+        return Round(self._filled(x[None], memory._replace(is_bad=False), model, low, high, draw), memory._replace(is_bad=False))
+
+    def _filled(
+        self, x: Floats, memory: ModelMemory, model: LocalModel | None, low: Floats, high: Floats, draw: RandomSource
+    ) -> Floats:
+        """Points filled up to whole rounds of the workers: the better half of random ones, far from all known ones."""
+        region, d = memory.region, x.shape[1]
+        while len(x) % (self.parallel or 1):
+            u = draw.normal(20 * d, d)
+            u *= (draw.uniform(20 * d, 1) / np.square(u).sum(axis=1, keepdims=True)) ** 0.5
+            tried = np.clip(region.centre + region.radius * u @ region.shape, low, high)
+            u = region.inner(tried)
+            if model is not None:
+                better = np.argsort(model.change(u))[: 10 * d]
+                tried, u = tried[better], u[better]
+            known = region.inner(np.concatenate((memory.x[-6 * d :], x)))
+            distance = np.square(u[:, None] - known).sum(axis=-1).min(axis=1)
+            x = np.concatenate((x, tried[[int(np.argmax(distance))]]))
+        return x
+
+    def tell(self, state: Swarm, proposal: Proposal, value: Array, evaluated: Array | None = None) -> Swarm:
+        """Compare the promise with what came, and resize the region."""
+        if evaluated is not None:  # the budget has ended inside this round
+            return state
+        chosen: Round = proposal.notes
+        memory = chosen.memory
+        value = np.where(order.is_feasible(value), value, np.inf)
+        is_known = np.isfinite(value)
+        before, best = memory.region, int(np.argmin(value))
+        d = len(before.centre)
+        kept = points_kept(d)
+        memory = memory._replace(
+            x=np.concatenate((memory.x, chosen.x[is_known]))[-kept:],
+            f=np.concatenate((memory.f, value[is_known]))[-kept:],
+            used=memory.used + len(value),
+        )
+        if memory.fell is None:
+            memory = memory._replace(fell=value[:d] < memory.first_value)
+        if value[best] < before.value:
+            memory = memory._replace(
+                region=before._replace(centre=chosen.x[best], value=float(value[best])),
+            )
+        has_kept = False
+        if not math.isnan(chosen.promise):
+            share = (before.value - value[best]) / chosen.promise if is_known[best] else -1.0
+            has_kept = share >= _FAIR
+            u = before.inner(chosen.x[[best if has_kept else 0]])[0]
+            times = _growth(share, math.sqrt(u @ u), before.radius)
+            memory = memory._replace(region=_resized(memory.region, times), is_bad=not has_kept)
+        recent = max(10, 3 * d // (self.parallel or 1))
+        memory = memory._replace(kept=(*memory.kept, has_kept)[-recent:])
+        if memory.used >= _PATIENCE * _coefficients(d) and sum(memory.kept) < _YIELDS * recent:
+            memory = memory._replace(end=memory.end or YIELDED)
+        if memory.region.radius < _SMALLEST:
+            memory = memory._replace(end=CONVERGED)
+        return _recorded(state, proposal, value)._replace(memory=memory)
+
+    def has_converged(self, state: Swarm, spread: Array, tol: float) -> Array:
+        """Whether the model promises nothing any more, or was wrong too often."""
+        return np.asarray(bool(state.memory.end))
+
+    def standing(self, state: Swarm, tol: float) -> Standing:
+        """The best value, what the model promises, and the region."""
+        memory: ModelMemory = state.memory
+        region = memory.region
+        has_arrived = memory.end == CONVERGED
+        return Standing(region.value, memory.promise, region.centre, region.reach, bool(memory.end), has_arrived)
+
+
+def guess_of(lane: Any) -> Guess | None:
+    """What a search that has yielded far from any minimum tells the swarm after it."""
+    memory = None if lane is None else lane.swarm.memory
+    if not isinstance(memory, ModelMemory) or memory.end == CONVERGED or memory.region.reach < _FAR:
+        return None
+    region = memory.region
+    law = law_with(region.centre, np.square(region.radius) * region.shape @ region.shape)
+    return Guess(law, memory.x, memory.f)
+
+
+def _coefficients(d: int) -> int:
+    return 1 + d + d * (d + 1) // 2
+
+
+def points_fitted(d: int) -> int:
+    """How many of the nearest points a model takes."""
+    return max(2 * d + 1, min(int(_PER_COEFFICIENT * _coefficients(d)), _MOST_FITTED))
+
+
+def points_kept(d: int) -> int:
+    """How many of the latest points are remembered."""
+    return 4 * points_fitted(d)
+
+
+def _modelled(memory: ModelMemory) -> tuple[ModelMemory, LocalModel | None]:
+    """The model of the nearest points; the region gets its shape as soon as there are enough."""
+    region, d = memory.region, len(memory.hessian)
+    distance = np.square(region.inner(memory.x)).sum(axis=1)
+    near = np.argsort(distance, kind="stable")[: points_fitted(d)]
+    model = fitted(region, memory.hessian, memory.x[near], memory.f[near])
+    if model is None:
+        return memory._replace(hessian=np.zeros((d, d))), None
+    hessian = in_widths(region, model)
+    if len(memory.f) >= min(_coefficients(d), 6 * d if d > 6 else _coefficients(d)):
+        new = shaped(region, hessian)
+        turned = region.inverse @ new.shape
+        model = LocalModel(turned.T @ model.slope, turned.T @ model.hessian @ turned)
+        region = new
+    return memory._replace(hessian=hessian, region=region), model
+
+
+def _growth(share: float, length: float, radius: float) -> float:
+    """The factor of the radius after a step of this length that kept this share of its promise."""
+    if share >= _GOOD:
+        return max(1.0, min(2 * length, _LARGEST / radius)) if length > _FULL else 1.0
+    if share >= _FAIR:
+        return max(0.5, min(1.0, length))
+    return max(length, 0.1) if length < 0.5 else 1.0
+
+
+def _resized(region: Region, times: float) -> Region:
+    return region._replace(radius=region.radius * times)
+
+
+def _visible(memory: ModelMemory) -> float:
+    """The least fall that can be seen in the values."""
+    value = memory.region.value
+    return max(_ROUNDING * abs(value), _NEGLIGIBLE * max(0.0, memory.first_value - value))
+
+
+def _unit(draw: RandomSource, d: int) -> Floats:
+    u = draw.normal(1, d)[0]
+    unit: Floats = u / math.sqrt(u @ u)
+    return unit
+
+
+def _box(state: Swarm) -> tuple[Floats, Floats]:
+    """The bounds in their own widths; round coordinates have none."""
+    d = state.n_dimensions
+    low, high = np.zeros(d), np.ones(d)
+    if state.axes is not None:
+        low, high = np.where(state.axes.is_round, -np.inf, low), np.where(state.axes.is_round, np.inf, high)
+    return low, high
+
+
+def _within(state: Swarm, position: Floats) -> Floats:
+    x: Floats = (position - state.lower[0]) / (state.upper[0] - state.lower[0])
+    return x
+
+
+def _recorded(state: Swarm, proposal: Proposal, value: Any) -> Swarm:
+    """The swarm of the best points: as many as it had."""
+    n = state.n_particles
+    joined = state.joined_by(proposal.position, value)
+    return joined.reduced_to(np.sort(np.argsort(joined.best_value, kind="stable")[:n]))
