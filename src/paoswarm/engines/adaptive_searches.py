@@ -29,10 +29,9 @@ from paoswarm.engines.adaptive_state import (
     keep,
 )
 from paoswarm.engines.adaptive_swarms import end_of_dense, is_element_over, law_of, leader_of, reach
-from paoswarm.engines.search_plan import SHRINKING, SMALL
+from paoswarm.engines.search_plan import GROWING, SHRINKING, SMALL
 from paoswarm.methods import adaptive_pao, moves, sharing
 from paoswarm.methods.dense_learning import GREW
-from paoswarm.methods.element_pao import ElementPAO
 
 
 @once
@@ -87,9 +86,9 @@ def is_undercut(run, width):
 
 
 _TOL, _ACCURATE_FOR = moves.TOL, sharing.ACCURATE_FOR
-_LARGE, _NARROWEST = adaptive_pao.LARGE, adaptive_pao.NARROWEST
+_NARROWEST = adaptive_pao.NARROWEST
+_STALLED, _STALLED_FOR, _NO_GAIN = sharing.STALLED, sharing.STALLED_FOR, sharing.NO_GAIN
 _HOPELESS, _HOPELESS_FOR, _CONTRACTED = sharing.HOPELESS_RATIO, sharing.HOPELESS_FOR, sharing.CONTRACTED
-_HORIZON = ElementPAO.horizon
 
 
 @once
@@ -105,12 +104,13 @@ def turn(run):
                 oldest = k
         if oldest >= 0:
             return oldest
-    return next_series(run.tallies, facts)
+    return next_series(run)
 
 
 @once
-def next_series(tallies, facts):
+def next_series(run):
     """The one that has used least of its share; shares are halved from rank to rank."""
+    tallies, facts = run.tallies, run.facts[0]
     count = len(tallies)
     # Another kind of search is the best hope, unless everything that has ended so far has ended at one place.
     untried = np.inf if facts.n_ended > 1 and is_unanimous(facts) else -np.inf
@@ -124,10 +124,22 @@ def next_series(tallies, facts):
         ranks[ranking[rank]] = rank
     for k in range(count):
         is_waiting = untried == np.inf and not tallies[k].has_reached
-        used = np.inf if is_waiting else tallies[k].spent / 2.0 ** (count - 1 - ranks[k])  # (A10)
+        share = run.series[k].share * 2.0 ** (count - 1 - ranks[k])  # (A10)
+        used = np.inf if is_waiting or _waits(run, k) else tallies[k].spent / share
         if used < least:
             chosen, least = k, used
     return chosen
+
+
+@inner
+def _waits(run, k):
+    """Whether a series may not begin another search yet."""
+    if run.lanes.own[k].is_used:
+        return False
+    ended = 0
+    for s in range(run.facts[0].n_ended):
+        ended += run.searches[s].series == run.series[k].large
+    return ended < run.series[k].waits_for
 
 
 @once
@@ -138,12 +150,14 @@ def follow(run, k, d, uniform, n_first):
     """
     own, series, facts = run.lanes.own[k], run.series[k], run.facts[0]
     finished, first, latest, evaluations = 0, series.smallest, series.smallest, 0
+    if series.rule == GROWING and facts.n_ended:  # the user may have chosen a larger one
+        first = max(first, run.searches[0].n_particles)
     for s in range(facts.n_ended):
         one = run.searches[s]
         if one.series == k:
             first = one.n_particles if finished == 0 else first
             finished += 1
-        if one.series == _LARGE:
+        if one.series == series.large:
             latest = one.n_particles
             evaluations = one.evaluations if one.ending != KNOWN else evaluations
     own.search, own.series = facts.n_begun, k
@@ -155,11 +169,12 @@ def follow(run, k, d, uniform, n_first):
         own.most = 2.0 * evaluations
         n = int(series.smallest * max(1.0, latest / series.smallest) ** (uniform[1] ** 2))
     elif series.rule == SHRINKING:
-        own.horizon = _HORIZON * 2.0**finished
+        own.horizon = series.horizon * 2.0**finished
         n = series.smallest * 2**finished
     if facts.n_begun == 0:
         n = n_first
     own.used, own.hopeless, own.accurate, own.drawn_generations = 0, 0, 0, 0
+    own.marked_used, own.marked_value = 0, np.inf
     own.began = _spent(run)
     return n
 
@@ -210,12 +225,24 @@ def judge(run, k, low, width, tol):
         ending = CONVERGED
     elif _is_known(run, k, low, width):
         ending = KNOWN
+    elif _has_stalled(own, _reach(lanes, k, width), len(low)):
+        ending = CUT_SHORT
     elif own.hopeless >= _HOPELESS_FOR:
         ending = HOPELESS
     elif own.used >= own.most:
         ending = CUT_SHORT
+    if own.used - own.marked_used >= _STALLED_FOR * len(low):
+        own.marked_used, own.marked_value = own.used, own.value
     if ending:
         _end(run, k, ending, best_known, width, accuracy)
+
+
+@inner
+def _has_stalled(own, reach, d):
+    """Whether the swarm has contracted and its value hardly falls any more."""
+    if reach >= _STALLED or own.used - own.marked_used < _STALLED_FOR * d:
+        return False
+    return own.marked_value - own.value < _NO_GAIN * (own.typical - own.value)
 
 
 @once

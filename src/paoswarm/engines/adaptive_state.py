@@ -51,8 +51,10 @@ def _record(whole: str, real: str) -> Any:
 LANE = _record(
     "is_used search series is_dense has_model n n_first used began hopeless drawn_generations "
     "law_generation is_singular trust_wait trust_period generations n_bests n_ranges n_known first_known "
-    "is_fitted fit_generation is_full is_open is_predicted n_asked period evaluations stalled n_replaced accurate",
-    "most spread first_value typical value scale agreeing pairs apart negligible lowest unit radius horizon noise",
+    "is_fitted fit_generation is_full is_open is_predicted n_asked period evaluations stalled n_replaced "
+    "accurate marked_used",
+    "most spread first_value typical value scale agreeing pairs apart negligible lowest unit radius horizon noise "
+    "marked_value",
 )
 RUN = _record(
     "status rule wanted nit nfev n_failed n_begun n_ended n_history "

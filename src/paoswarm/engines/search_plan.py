@@ -21,8 +21,8 @@ from paoswarm.methods.sharing import Start
 GROWING, SMALL, SHRINKING = range(3)  # how the searches of a series follow each other
 SERIES = np.dtype(
     [
-        *((name, np.int64) for name in ("rule", "is_dense", "has_model", "smallest", "least")),
-        *((name, np.float64) for name in ("growth", "spread", "horizon", "noise")),
+        *((name, np.int64) for name in ("rule", "is_dense", "has_model", "smallest", "least", "large", "waits_for")),
+        *((name, np.float64) for name in ("growth", "spread", "horizon", "noise", "share")),
     ]
 )
 _SINGLE, _OVER_OTHERS = (DensePAO, ElementPAO), (AdaptivePAO, Restarts, Portfolio)
@@ -76,8 +76,11 @@ def read_plan(method: Method, d: int) -> SearchPlan:
         kinds: tuple[Any, ...] = (Growing(method),)
     else:
         assert isinstance(method, _OVER_OTHERS)
-        if isinstance(method, AdaptivePAO) and method.kinds != AdaptivePAO.kinds:
-            raise NotCompiled("compiled engines have no kinds of searches but our own; kinds=... needs engine='numpy'")
+        if isinstance(method, AdaptivePAO) and method.kinds != AdaptivePAO.swarms:
+            raise NotCompiled(
+                "compiled engines have no searches but our swarms: use AdaptivePAO(kinds=AdaptivePAO.swarms), "
+                "or engine='numpy'"
+            )
         kinds = method.series
     rows = [_numbers(kind, d) for kind in kinds]
     return SearchPlan(method, isinstance(method, _SINGLE), kinds, np.array(rows, dtype=SERIES))
@@ -85,17 +88,19 @@ def read_plan(method: Method, d: int) -> SearchPlan:
 
 def _numbers(kind: Any, d: int) -> tuple[float, ...]:
     """One series as numbers, in the order of `SERIES`."""
+    large, waits_for = kind.waits_for
     if isinstance(kind, Shrinking):
         first = kind.following((), (), d, np.zeros(2))
         method: Any = first.method
-        return SHRINKING, 0, 0, first.n_particles, method.smallest_swarm, 1.0, 0.0, method.horizon, method.noise
+        sizes = first.n_particles, method.smallest_swarm, large, waits_for
+        return SHRINKING, 0, 0, *sizes, 1.0, 0.0, method.horizon, method.noise, kind.share
     method = kind.method
     if type(method) not in _SINGLE:
         raise NotCompiled(
             f"compiled engines start DensePAO and ElementPAO again; {type(method).__name__} needs engine='numpy'"
         )
     rule, growth = (SMALL, 1.0) if isinstance(kind, Small) else (GROWING, kind.growth)
-    sizes = method.default_particles(d), method.smallest_swarm
+    sizes = method.default_particles(d), method.smallest_swarm, large, waits_for
     if isinstance(method, DensePAO):
-        return rule, 1, int(method.model), *sizes, growth, method.spread, 0.0, 0.0
-    return rule, 0, 0, *sizes, growth, 0.0, float(method.horizon), method.noise
+        return rule, 1, int(method.model), *sizes, growth, method.spread, 0.0, 0.0, kind.share
+    return rule, 0, 0, *sizes, growth, 0.0, float(method.horizon), method.noise, kind.share

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -26,8 +26,6 @@ from paoswarm.methods.searches import Growing, Searches, Series
 from paoswarm.methods.sharing import Start
 
 LOCAL, DENSE, SMALL = "local model", "growing dense", "small dense"
-import os
-WAITS=int(os.environ.get('P_WAITS','2')); HORIZON=int(os.environ.get('P_HORIZON','1000')); LSHARE=float(os.environ.get('P_LSHARE','0.25'))
 NARROWEST = 2.0  # powers of ten by which the first cloud of a small search may be narrower
 _FEWEST, _PER_UNKNOWN = 20, 6  # particles; covariance noise needs a few for each coordinate
 _PATIENCE = 60  # generations in which no particle has improved its best
@@ -41,7 +39,7 @@ Kind = str | Method
 class Local:
     """Searches by quadratic models, each from other points."""
 
-    share: float = LSHARE
+    share: float = 0.25
     waits_for: tuple[int, int] = (0, 0)
 
     def following(self, own: tuple[Search, ...], past: tuple[Search, ...], d: int, uniform: Floats) -> Start:
@@ -80,12 +78,11 @@ class Shrinking:
 
     share: float = 1.0
     waits_for: tuple[int, int] = (0, 0)
-    horizon: int = ElementPAO.horizon
 
     def following(self, own: tuple[Search, ...], past: tuple[Search, ...], d: int, uniform: Floats) -> Start:
         """The next search."""
         times = 2 ** len(own)
-        method = ElementPAO(horizon=self.horizon * times)
+        method = ElementPAO(horizon=ElementPAO.horizon * times)
         return Start(method, times * method.default_particles(d), kind="element-wise")
 
 
@@ -185,6 +182,7 @@ class AdaptivePAO(Searches):
     local: bool = True
     parallel: int | None = None
     kinds: tuple[Kind, ...] = (LOCAL, DENSE, SMALL, "element-wise")
+    swarms: ClassVar[tuple[Kind, ...]] = (DENSE, SMALL, "element-wise")
 
     def __post_init__(self) -> None:
         real_number("growth", self.growth, 1.0, may_equal=True)
@@ -197,12 +195,14 @@ class AdaptivePAO(Searches):
     def series(self) -> tuple[Series, ...]:
         """How the searches of each kind follow each other."""
         dense = DensePAO(model=self.model)
-        large = self.kinds.index(DENSE) if DENSE in self.kinds else 0
+        is_growing = DENSE in self.kinds
+        large = self.kinds.index(DENSE) if is_growing else 0
+        once, twice = (large, int(is_growing)), (large, 2 * is_growing)
         ours: dict[str, Series] = {
-            LOCAL: Local(waits_for=(large, 1)),
+            LOCAL: Local(waits_for=once),
             DENSE: Growing(dense, self.growth, kind=DENSE),
-            SMALL: Small(dense, large, waits_for=(large, min(1, large))),
-            "element-wise": Shrinking(waits_for=(large, WAITS), horizon=HORIZON),
+            SMALL: Small(dense, large, waits_for=once),
+            "element-wise": Shrinking(waits_for=twice),
         }
         return series_of(self.kinds, ours, self.growth)
 

@@ -161,7 +161,9 @@ class DensePAO(Method):
         if isinstance(state.memory, DenseMemory):
             return state
         x = _inside(state, state.best_position)
-        guess = state.memory or Guess(first_law(x[int(order.best(state.best_value))], self.spread), x[:0], state.value[:0])
+        guess = state.memory or Guess(
+            first_law(x[int(order.best(state.best_value))], self.spread), x[:0], state.value[:0]
+        )
         progress = first_progress(state.best_value)
         memory = DenseMemory(guess.law, guess.x, guess.f, Trust(), None, None, progress)
         return state._replace(memory=_with_points(memory, x, state.best_value))

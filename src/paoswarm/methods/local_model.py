@@ -31,7 +31,7 @@ from paoswarm.methods.quadratic_model import shortened_newton
 _FREEDOM = 100.0  # tau: how much the Hessian may change, compared with the errors of the values
 _RIDGE = 1e-9  # w: of K, more for distant points
 _MISSED = 0.03  # w: share of its height above the best one by which a value may be missed; far ones matter less
-_WORST_CONDITION = 1e6  # of the shape's curvatures
+_WORST_CONDITION = 1e4  # of the shape's curvatures
 _LONGEST = 0.5  # half-axis of the region, in widths of the bounds
 _SHORTER = (1.0, 0.5, 0.25, 0.1, 0.03)  # lengths of steps downhill that are tried
 _SPANNED = 0.3  # radii: points that reach less far in a direction say nothing about it
@@ -51,6 +51,11 @@ class Region(NamedTuple):
         """Coordinates u of points ``(m, d)``."""
         u: Floats = (x - self.centre) @ self.inverse / self.radius
         return u
+
+    def outer(self, u: Floats) -> Floats:
+        """The points x ``(m, d)`` with these coordinates."""
+        x: Floats = self.centre + self.radius * u @ self.shape
+        return x
 
     @property
     def reach(self) -> float:
@@ -142,7 +147,7 @@ def lowest(region: Region, model: LocalModel, low: Floats, high: Floats, radius:
         return free
     tried = [_along_walls(region, model, room, radius), inside(free, is_shortened=True), nearest]
     to_x = region.shape @ region.shape  # downhill in u is along T^-1, in x along T
-    for downhill in (-model.slope, -np.linalg.solve(to_x, model.slope)):
+    for downhill in np.array([-model.slope, -np.linalg.solve(to_x, model.slope)]):
         length = math.sqrt(downhill @ downhill)
         if length > 0:
             tried += [inside(downhill * (radius * share / length)) for share in _SHORTER]

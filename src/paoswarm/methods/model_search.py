@@ -39,9 +39,15 @@ _ROUNDING = 16 * float(np.finfo(float).eps)
 _NEGLIGIBLE = 1e-15  # of the fall since the beginning
 _SMALL_PROMISES = 3  # in a row: converged
 _PATIENCE = 7.0  # evaluations for each coefficient before a search may yield
+_IDLE = 2  # windows of recent steps without a better point, after which it does too
 _YIELDS = 0.1  # share of the recent steps that kept their promise, below which it does
 _FAR = 1e-4  # widths: a narrower region is a minimum, from which a swarm would not get away
+_NO_STEP = 1e-8  # squared length in radii
+_TRIED = 10  # random points for each unknown, of which the farthest from known ones is taken
 _RADII = (0.4, 2.0, 4.0)  # of further minima, if workers are idle
+
+
+Box = tuple[Floats, Floats]
 
 
 class ModelMemory(NamedTuple):
@@ -57,6 +63,7 @@ class ModelMemory(NamedTuple):
     is_designed: bool = False  # whether all steps along the axes are known
     is_bad: bool = False  # whether the last step was: is it the model's geometry or its size?
     kept: tuple[bool, ...] = ()  # whether recent steps kept their promise
+    idle: int = 0  # rounds since the best value fell
     small: int = 0  # promises in a row that were too small to see
     promise: float = math.inf  # the latest
     used: int = 0  # evaluations
@@ -112,19 +119,14 @@ class ModelSearch(Method):
         region = Region(x[best], float(f[best]), self.radius, np.eye(d), np.eye(d))
         known = order.is_feasible(f)
         end = "" if known.any() else YIELDED
-        memory = ModelMemory(
-            region, np.zeros((d, d)), x[known], f[known], x[best], float(f[best]), end=end
-        )
+        memory = ModelMemory(region, np.zeros((d, d)), x[known], f[known], x[best], float(f[best]), end=end)
         return state._replace(memory=memory)
 
     def ask(self, state: Swarm, draw: RandomSource, progress: float = 0.0) -> Proposal:
         """Propose points along the axes at first, then the model's minimum and others that improve the model."""
         memory: ModelMemory = state.memory
-        low, high = _box(state)
-        if not memory.is_designed:
-            chosen = self._along_axes(memory, low, high, draw)
-        else:
-            chosen = self._by_model(memory, low, high, draw)
+        box = _box(state)
+        chosen = (self._by_model if memory.is_designed else self._along_axes)(memory, box, draw)
         width = state.upper[0] - state.lower[0]
         position = state.lower[0] + chosen.x * width
         nearest: Floats = np.clip(position, state.lower[0], state.upper[0])
@@ -132,75 +134,68 @@ class ModelSearch(Method):
             nearest = state.axes.wrapped(position, nearest, state.lower[0], state.upper[0])
         return Proposal(nearest, np.zeros_like(nearest), notes=chosen)
 
-    def _along_axes(self, memory: ModelMemory, low: Floats, high: Floats, draw: RandomSource) -> Round:
+    def _along_axes(self, memory: ModelMemory, box: Box, draw: RandomSource) -> Round:
         """A step along each axis; then one to the other side, or twice as far where the value fell.
 
         With several workers both sides at once.
         """
-        x, first = memory.first, np.where(memory.first <= 0.5, self.radius, -self.radius)
-        times = np.where(memory.fell, 2.0, -1.0) if memory.fell is not None else np.full(len(x), -1.0)
-        other = times * first
-        beyond = np.where((x + 2 * first >= low) & (x + 2 * first <= high), 2 * first, first / 2)
-        other = np.where((x + other < low) | (x + other > high), beyond, other)
-        is_first, is_last = memory.fell is None, memory.fell is not None or (self.parallel or 1) > 1
-        steps = np.concatenate([np.diag(one) for one, is_used in ((first, is_first), (other, is_last)) if is_used])
+        x, (low, high) = memory.first, box
+        first = np.where(x <= 0.5, self.radius, -self.radius)
+        far = x + 2 * first
+        other = -first if memory.fell is None else np.where(memory.fell, 2 * first, -first)
+        has_room = (x + other >= low) & (x + other <= high)
+        other = np.where(has_room, other, np.where((far >= low) & (far <= high), 2 * first, first / 2))
+        is_last = memory.fell is not None or (self.parallel or 1) > 1
+        steps = [np.diag(first)] * (memory.fell is None) + [np.diag(other)] * is_last
         memory = memory._replace(is_designed=is_last)
-        return Round(self._filled(x + steps, memory, None, low, high, draw), memory)
+        return Round(self._filled(x + np.concatenate(steps), memory, None, box, draw), memory)
 
-    def _by_model(self, memory: ModelMemory, low: Floats, high: Floats, draw: RandomSource) -> Round:
+    def _by_model(self, memory: ModelMemory, box: Box, draw: RandomSource) -> Round:
         """The model's minimum, or a point that improves the model; with several workers, more of both."""
         memory, model = _modelled(memory)
         if memory.is_bad:
             direction = unspanned(memory.region, memory.x)
             if direction is not None:
-                return self._to_span(memory, model, direction, low, high, draw)
+                return self._to_span(memory, model, direction, box, draw)
             memory, model = _modelled(memory._replace(region=_resized(memory.region, 0.5)))
+        d, region = len(memory.first), memory.region
         if model is None:
-            return self._to_span(memory, None, _unit(draw, len(low)), low, high, draw)
-        u = lowest(memory.region, model, low, high)
-        promise = -float(model.change(u[None])[0])
-        is_small = len(memory.f) >= _coefficients(len(low)) and not promise > _visible(memory)
+            return self._to_span(memory, None, _unit(draw, d), box, draw)
+        steps = [lowest(region, model, *box, radius) for radius in (1.0, *_RADII[: (self.parallel or 1) - 1])]
+        promise = -float(model.change(steps[0][None])[0])
+        is_small = len(memory.f) >= _coefficients(d) and not promise > _visible(memory)
         memory = memory._replace(small=memory.small + 1 if is_small else 0, promise=max(0.0, promise))
         if memory.small >= _SMALL_PROMISES:
             memory = memory._replace(end=CONVERGED)
-        if u @ u < 1e-8 or not promise > _ROUNDING * abs(memory.region.value):  # nothing to gain at this scale
-            direction = unspanned(memory.region, memory.x)
-            if direction is None:
-                memory = memory._replace(region=_resized(memory.region, 0.25))
-                direction = _unit(draw, len(low))
-            return self._to_span(memory, model, direction, low, high, draw)
-        x = [memory.region.centre + memory.region.radius * memory.region.shape @ u]
-        for radius in _RADII[: (self.parallel or 1) - 1]:
-            further = lowest(memory.region, model, low, high, radius)
-            x.append(memory.region.centre + memory.region.radius * memory.region.shape @ further)
-        return Round(self._filled(np.clip(x, low, high), memory, model, low, high, draw), memory, promise)
+        if steps[0] @ steps[0] >= _NO_STEP and promise > _ROUNDING * abs(region.value):
+            x = np.clip(region.outer(np.array(steps)), *box)
+            return Round(self._filled(x, memory, model, box, draw), memory, promise)
+        direction = unspanned(region, memory.x)  # there is nothing to gain at this scale
+        if direction is None:
+            memory = memory._replace(region=_resized(region, 0.25))
+            direction = _unit(draw, d)
+        return self._to_span(memory, model, direction, box, draw)
 
-    def _to_span(
-        self, memory: ModelMemory, model: LocalModel | None, u: Floats, low: Floats, high: Floats, draw: RandomSource
-    ) -> Round:
+    def _to_span(self, memory: ModelMemory, model: LocalModel | None, u: Floats, box: Box, draw: RandomSource) -> Round:
         """A point at the edge of the region in a direction, on the side that the model prefers, if it has room."""
         region = memory.region
         if model is not None and model.slope @ u > 0:
             u = -u
-        for side in (u, -u):
-            x = np.clip(region.centre + region.radius * region.shape @ side, low, high)
-            step = region.inner(x[None])[0]
-            if step @ step >= 0.25:
-                break
-        return Round(self._filled(x[None], memory._replace(is_bad=False), model, low, high, draw), memory._replace(is_bad=False))
+        x = np.clip(region.outer(np.array([u, -u])), *box)
+        has_room = np.square(region.inner(x[:1])).sum() >= 0.25
+        x = x[:1] if has_room else x[1:]
+        return Round(self._filled(x, memory, model, box, draw), memory._replace(is_bad=False))
 
-    def _filled(
-        self, x: Floats, memory: ModelMemory, model: LocalModel | None, low: Floats, high: Floats, draw: RandomSource
-    ) -> Floats:
+    def _filled(self, x: Floats, memory: ModelMemory, model: LocalModel | None, box: Box, draw: RandomSource) -> Floats:
         """Points filled up to whole rounds of the workers: the better half of random ones, far from all known ones."""
         region, d = memory.region, x.shape[1]
         while len(x) % (self.parallel or 1):
-            u = draw.normal(20 * d, d)
-            u *= (draw.uniform(20 * d, 1) / np.square(u).sum(axis=1, keepdims=True)) ** 0.5
-            tried = np.clip(region.centre + region.radius * u @ region.shape, low, high)
+            u = draw.normal(2 * _TRIED * d, d)
+            u *= np.sqrt(draw.uniform(2 * _TRIED * d, 1) / np.square(u).sum(axis=1, keepdims=True))
+            tried = np.clip(region.outer(u), *box)
             u = region.inner(tried)
             if model is not None:
-                better = np.argsort(model.change(u))[: 10 * d]
+                better = np.argsort(model.change(u), kind="stable")[: _TRIED * d]
                 tried, u = tried[better], u[better]
             known = region.inner(np.concatenate((memory.x[-6 * d :], x)))
             distance = np.square(u[:, None] - known).sum(axis=-1).min(axis=1)
@@ -225,20 +220,20 @@ class ModelSearch(Method):
         )
         if memory.fell is None:
             memory = memory._replace(fell=value[:d] < memory.first_value)
+        rounds_without = memory.idle + 1
         if value[best] < before.value:
-            memory = memory._replace(
-                region=before._replace(centre=chosen.x[best], value=float(value[best])),
-            )
-        has_kept = False
+            memory = memory._replace(region=before._replace(centre=chosen.x[best], value=float(value[best])))
+            rounds_without = 0
+        memory = memory._replace(idle=rounds_without)
+        recent = max(10, 3 * d // (self.parallel or 1))
         if not math.isnan(chosen.promise):
             share = (before.value - value[best]) / chosen.promise if is_known[best] else -1.0
             has_kept = share >= _FAIR
             u = before.inner(chosen.x[[best if has_kept else 0]])[0]
-            times = _growth(share, math.sqrt(u @ u), before.radius)
-            memory = memory._replace(region=_resized(memory.region, times), is_bad=not has_kept)
-        recent = max(10, 3 * d // (self.parallel or 1))
-        memory = memory._replace(kept=(*memory.kept, has_kept)[-recent:])
-        if memory.used >= _PATIENCE * _coefficients(d) and sum(memory.kept) < _YIELDS * recent:
+            region = _resized(memory.region, _growth(share, math.sqrt(u @ u), before.radius))
+            memory = memory._replace(region=region, is_bad=not has_kept, kept=(*memory.kept, has_kept)[-recent:])
+        is_due = memory.used >= _PATIENCE * _coefficients(d)
+        if is_due and (sum(memory.kept) < _YIELDS * recent or memory.idle >= _IDLE * recent):
             memory = memory._replace(end=memory.end or YIELDED)
         if memory.region.radius < _SMALLEST:
             memory = memory._replace(end=CONVERGED)
@@ -322,7 +317,7 @@ def _unit(draw: RandomSource, d: int) -> Floats:
     return unit
 
 
-def _box(state: Swarm) -> tuple[Floats, Floats]:
+def _box(state: Swarm) -> Box:
     """The bounds in their own widths; round coordinates have none."""
     d = state.n_dimensions
     low, high = np.zeros(d), np.ones(d)

@@ -30,14 +30,15 @@ from paoswarm.methods.sharing import NOBODY, Part, Sharing, Start, Tally, laid_o
 
 
 class Series(Protocol):
-    """How searches follow each other.
+    """How searches follow each other."""
 
-    ``share`` multiplies what its rank gives it. Before it begins another search, ``waits_for[1]`` searches of the
-    series with the number ``waits_for[0]`` must have ended; the first search of a run does not wait.
-    """
+    @property
+    def share(self) -> float:
+        """What multiplies the evaluations that its rank gives it."""
 
-    share: float
-    waits_for: tuple[int, int]
+    @property
+    def waits_for(self) -> tuple[int, int]:
+        """A series, and how many searches of it must have ended before this one begins another; not the run's first."""
 
     def following(self, own: tuple[Search, ...], past: tuple[Search, ...], d: int, uniform: Floats) -> Start:
         """The next search, after the finished ones of this series and of all; ``uniform`` (2,) is its chance."""

@@ -174,7 +174,8 @@ def read_call(
     objective = with_arguments(fun, args)
     if vectorized and not space.takes_rows:
         raise ValueError("lmfit.Parameters hold one point: leave out vectorized=True")
-    method = read_method(method, init, space)
+    is_plain = compiled is None and constraints is None and not reevaluate
+    method = read_method(method, init, space, plain=is_plain)
     d = len(space.lower)
     read = Limits.read(**limits, default=method.default_limits(d))
     workers = Workers.of(workers) if runs is None else Workers.of_batches(workers)

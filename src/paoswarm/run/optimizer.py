@@ -92,7 +92,7 @@ class Optimizer(RunState):
         points, values = read_start(x0)
         super().__init__(
             space,
-            read_method(method, init, space),
+            read_method(method, init, space, plain=limited is None and not reevaluate),
             n_particles=n_particles,
             x0=points,
             f0=values,

@@ -26,14 +26,20 @@ Box = tuple[Floats, Floats]
 _WIDEST = 1e150
 
 
-def read_method(method: Any, init: Any = None, space: Space | None = None) -> Method:
-    """The method that a user gives, as an object or by its name; for None that of the run continued, or the default."""
+def read_method(method: Any, init: Any = None, space: Space | None = None, *, plain: bool = True) -> Method:
+    """The method that a user gives, as an object or by its name; for None that of the run continued, or the default.
+
+    Searches by a local model are for ``plain`` problems: without constraints, for which there is sequential quadratic
+    programming, without noise, and evaluated by NumPy.
+    """
     if method is None:
         earlier = init.get("method") if isinstance(init, OptimizeResult) else None
         if isinstance(earlier, Method):
             return earlier
         is_continuous = space is None or space.axes is None or bool(space.axes.is_continuous.all())
-        return AdaptivePAO() if is_continuous else MixedPAO()
+        if not is_continuous:
+            return MixedPAO()
+        return AdaptivePAO() if plain else AdaptivePAO(kinds=AdaptivePAO.swarms)
     if isinstance(method, str):
         return method_named(method)
     if not isinstance(method, Method):
