@@ -2,6 +2,7 @@
 
     python benchmarks/search.py all              # measures; what is done already is not run again
     python benchmarks/search.py classic --table  # prints the tables of one set
+    python benchmarks/search.py bbob --searches AdaptivePAO --again  # what another version ran is dropped first
 
 - ``bbob``: COCO's 24 functions. Choices were made on instances 1 to 3; tables are for others.
 - ``classic``: classic functions of 2 to 10 unknowns. Choices were made on one half.
@@ -18,9 +19,9 @@ from __future__ import annotations
 import argparse
 import json
 import subprocess
-import sys
 import time
-from contextlib import nullcontext, redirect_stdout
+from contextlib import redirect_stdout
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
@@ -44,24 +45,30 @@ def read(path):
 
 
 def forget(cases, names, path):
-    """Drop the stored runs of these searches on these problems, whatever their limit."""
-    gone = {case.key(name).rpartition("|")[0] for case in cases for name in names}
-    lines = path.read_text().splitlines(keepends=True)
-    path.write_text("".join(line for line in lines if json.loads(line)["key"].rpartition("|")[0] not in gone))
+    """Drop what other versions of these searches have stored of these problems, whatever the limit."""
+    problems = {case.key(name).rpartition("|")[0]: version_of(name) for name in names for case in cases}
+
+    def is_old(row):
+        return problems.get(row["key"].rpartition("|")[0], row["version"]) != row["version"]
+
+    part = path.with_suffix(".part")
+    part.write_text("".join(json.dumps(row) + "\n" for row in read(path).values() if not is_old(row)))
+    part.replace(path)
 
 
-def source(name):
-    """What a run comes from: the commit, with a star if code was changed since, and the version of the peer's package."""
+@cache
+def version_of(name):
+    """The last commit that changed the code, with a star if files have changed since, and the peer's package."""
 
     def git(*words):
-        return subprocess.run(["git", *words], cwd=HERE, capture_output=True, text=True, check=True).stdout.strip()
+        words = ["git", *words, "--", ":/src", ":/benchmarks/*.py"]
+        return subprocess.run(words, cwd=HERE, capture_output=True, text=True, check=True).stdout.strip()
 
     try:
-        changed = git("status", "--porcelain", "--", ":/src", ":/benchmarks/*.py")
-        commit = git("rev-parse", "--short", "HEAD") + "*" * bool(changed)
+        ours = git("log", "-1", "--format=%h") + "*" * bool(git("status", "--porcelain"))
     except (OSError, subprocess.CalledProcessError):
-        commit = f"paoswarm {version('paoswarm')}"
-    return ", ".join([commit, *(f"{one} {version(one)}" for one in [PACKAGES.get(name)] if one)])
+        ours = f"paoswarm {version('paoswarm')}"
+    return f"{ours}, {PACKAGES[name]} {version(PACKAGES[name])}" if name in PACKAGES else ours
 
 
 def is_wanted(case, name, limits):
@@ -77,8 +84,7 @@ def measure(cases, names, path):
     """Run what is missing, seed by seed."""
     known = read(path)
     path.parent.mkdir(exist_ok=True)
-    sources = {name: source(name) for name in names}
-    limits = {case.limit for case in cases}
+    limits = {case.limit for case in cases if case.kind == "bbob"}
     told = None
     for case in sorted(cases, key=lambda case: (case.kind, case.instance)):
         for name in names:
@@ -89,7 +95,7 @@ def measure(cases, names, path):
             error = run(name, objective, seed=case.seed)
             row = {
                 "key": case.key(name),
-                "source": sources[name],
+                "version": version_of(name),
                 "hits": objective.hits,
                 "evaluations": objective.evaluations,
             }
@@ -111,31 +117,48 @@ def numbers(text):
     return [number for part in parts for number in range(int(part[0]), int(part[-1]) + 1)]
 
 
+def cases_of(kind, given):
+    """The cases of a set that were asked for."""
+    if kind == "bbob":
+        return bbob_cases(given.dims, given.instances, given.functions, given.limits)
+    cases = SEEDED[kind](given.seeds or range(1, 1 + SEEDS[kind]))
+    return [case for case in cases if not given.half or kind != "classic" or case.group == given.half]
+
+
+def write_pages(sets, names, known, folder):
+    """Write the tables that the documentation includes."""
+    for kind, cases in sets.items():
+        with (folder / f"{kind}.inc").open("w") as page, redirect_stdout(page):
+            search_tables.print_tables(kind, cases, names, known)
+    with (folder / "searches_short.inc").open("w") as page, redirect_stdout(page):
+        search_tables.print_short(sets, names, known)
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("set", choices=["bbob", *SEEDED, "all", "tables"], help="tables: write those of the page")
     parser.add_argument("--dims", type=numbers, default=[2, 3, 5, 10, 20], help="of bbob")
     parser.add_argument("--instances", type=numbers, default=[101, 102, 103], help="of bbob")
     parser.add_argument("--functions", type=numbers, default=list(range(1, 25)), help="of bbob")
-    parser.add_argument("--limits", type=numbers, default=LIMITS, help="of bbob: evaluations for each unknown")
+    parser.add_argument("--limits", type=numbers, default=LIMITS, help="of bbob: some of 200,2000,10000")
     parser.add_argument("--seeds", type=numbers, help="of the other sets")
     parser.add_argument("--half", choices=["tuning", "held out"], help="of the classic functions")
     parser.add_argument("--searches", type=lambda text: text.split(";"), default=list(SEARCHES))
-    parser.add_argument("--again", action="store_true", help="drop what these searches have stored of these problems")
+    parser.add_argument("--again", action="store_true", help="also run again what another version has run")
     parser.add_argument("--results", type=Path, default=RESULTS)
+    parser.add_argument("--pages", type=Path, default=PAGES, help="where the tables go")
     parser.add_argument("--table", action="store_true", help="print what is there")
     given = parser.parse_args()
-    for kind in ["bbob", *SEEDED] if given.set in ("all", "tables") else [given.set]:
-        if kind == "bbob":
-            cases = bbob_cases(given.dims, given.instances, given.functions, given.limits)
-        else:
-            cases = SEEDED[kind](given.seeds or range(1, 1 + SEEDS[kind]))
-            if kind == "classic" and given.half:
-                cases = [case for case in cases if case.group == given.half]
-        if not given.table and given.set != "tables":
-            if given.again:
-                forget(cases, given.searches, given.results)
-            measure(cases, given.searches, given.results)
-        into_page = (PAGES / f"{kind}.inc").open("w") if given.set == "tables" else nullcontext(sys.stdout)
-        with into_page as page, redirect_stdout(page):
-            search_tables.print_tables(kind, cases, given.searches, read(given.results))
+    kinds = ["bbob", *SEEDED] if given.set in ("all", "tables") else [given.set]
+    sets = {kind: cases_of(kind, given) for kind in kinds}
+    if not given.table and given.set != "tables":
+        cases = [case for some in sets.values() for case in some]
+        if given.again:
+            forget(cases, given.searches, given.results)
+        measure(cases, given.searches, given.results)
+    known = read(given.results)
+    if given.set == "tables":
+        write_pages(sets, given.searches, known, given.pages)
+    else:
+        for kind, cases in sets.items():
+            search_tables.print_tables(kind, cases, given.searches, known)

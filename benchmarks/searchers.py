@@ -127,8 +127,8 @@ SEARCHES = {
     "SciPy DE, restarted": scipy_de,
     "dual annealing": dual_annealing,
     "BiteOpt": biteopt,
-    # By default L-BFGS-B stops when a step gains 2e-9 of the value, which may be 1000 at the minimum. Finite differences
-    # of 1e-8 reached 49 % of the targets with 5 unknowns (bbob, instances 1 and 2, 1000 evaluations for each), these 55 %.
+    # By default L-BFGS-B stops when a step gains 2e-9 of the value, which may be 1000 at the minimum, and takes
+    # differences over 1e-8: 49 % of bbob's targets (instances 1 and 2, 5 unknowns, 1000 evaluations for each); so 55 %.
     "L-BFGS-B, restarted": _local("L-BFGS-B", ftol=1e-15, gtol=1e-9, eps=1e-10, maxfun=10**9, maxiter=10**9),
     "COBYQA, restarted": _local("COBYQA", initial_tr_radius=0.2),  # as CMA-ES
 }
