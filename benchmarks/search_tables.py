@@ -67,12 +67,13 @@ def print_short(sets, names, known):
 
 
 def _compared(shares):
-    """Means, the best in bold, and the difference of the first to the best of the others."""
-    means = [_mean(own)[0] if own else -np.inf for own in shares]
-    cells = [f"{mean:.1f}" if own else "-" for mean, own in zip(means, shares, strict=True)]
-    best = cells[int(np.argmax(means))]
-    other = shares[1 + int(np.argmax(means[1:]))]
-    return [*(f"**{cell}**" if cell == best else cell for cell in cells), _difference(shares[0], other)]
+    """Means, the best in bold, and the difference of the first to the best of the others, on what both have run."""
+    gaps = [_gaps(own, shares[0]) for own in shares]
+    ahead = [_mean(gap)[0] if gap else -np.inf for gap in gaps]
+    cells = [f"{_mean(own)[0]:.1f}" if own else "-" for own in shares]
+    best = cells[int(np.argmax(ahead))]
+    cells = [f"**{cell}**" if cell == best != "-" else cell for cell in cells]
+    return [*cells, _difference(shares[0], shares[1 + int(np.argmax(ahead[1:]))])]
 
 
 def _print(title, columns, lines):
@@ -146,9 +147,14 @@ def _mean(shares):
     return np.mean(means), np.std(means, ddof=1) / len(means) ** 0.5 if len(means) > 1 else np.nan
 
 
+def _gaps(shares, first):
+    """Differences to the first search, of what both have run."""
+    return {key: share - first[key] for key, share in shares.items() if key in first}
+
+
 def _difference(shares, first):
-    common = {key: share - first[key] for key, share in shares.items() if key in first}
-    return "{:+.1f} ± {:.1f}".format(*_mean(common)) if common else "-"
+    gaps = _gaps(shares, first)
+    return "{:+.1f} ± {:.1f}".format(*_mean(gaps)) if gaps else "-"
 
 
 def _cell(shares, first):

@@ -184,6 +184,16 @@ def test_means_and_differences_have_standard_errors_over_problems(bench):
     assert cell(other, {}) == "31.0 ± 19.0 (-)"
 
 
+def test_the_best_is_bold_by_what_it_has_in_common_with_the_first(bench):
+    compared = bench("search_tables")._compared
+    first = {("1", 2, 101): 40, ("2", 2, 101): 60}
+    easier = {("1", 2, 101): 36, ("2", 2, 101): 60, ("1", 2, 102): 100}  # 64, but less than the first on 101
+    worse = {("1", 2, 101): 20, ("2", 2, 101): 20}
+    assert compared([first, worse, easier, {}]) == ["**50.0**", "20.0", "64.0", "-", "+2.0 ± 2.0"]
+    assert compared([easier, first]) == ["64.0", "**50.0**", "-2.0 ± 2.0"]
+    assert compared([{}, first]) == ["-", "50.0", "-"]
+
+
 def test_a_longer_run_of_bbob_serves_unless_the_search_was_told_its_budget(bench):
     sets, search = bench("search_sets"), bench("search")
     short, long = sets.bbob_cases([3], [101], [7], [200, 2000])
