@@ -10,10 +10,12 @@ import numpy as np
 from calibrations import CALIBRATIONS
 from classics import CLASSICS, TUNING
 from regressions import MODELS, read
+from searchers import TOLD
 
 from paoswarm import problems
 from paoswarm.problems.bbob import bbob
 
+LIMITS = (200, 2000, 10_000)  # of bbob: evaluations for each unknown
 BBOB_TARGETS = 10.0 ** (2 - 0.2 * np.arange(51))
 PAPER_DIM, PAPER_BUDGET = 8, 10_100  # 100 particles, at first and in 100 generations
 PAPER_CHANGES = ("", "-shifted1", "-shifted1-rotated1")
@@ -36,6 +38,13 @@ class Case(NamedTuple):
         kind = "" if self.kind == "bbob" else f"{self.kind}:"
         return f"{kind}{search}|{self.function}|{self.dim}|{self.instance}|{self.limit}"
 
+    def run(self, search, known):
+        """The run of a search that is there, or None; in bbob, one with a larger limit will do, unless it was told."""
+        is_prefix = self.kind == "bbob" and search not in TOLD
+        limits = [one for one in LIMITS if one > self.limit] if is_prefix else []
+        keys = (self._replace(limit=limit).key(search) for limit in (self.limit, *limits))
+        return next((known[key] for key in keys if key in known), None)
+
     @property
     def budget(self):
         """Evaluations."""
@@ -47,13 +56,14 @@ class Case(NamedTuple):
         return 1000 * self.instance + int(self.function) if self.kind == "bbob" else self.instance
 
 
-def bbob_cases(dims, instances, functions, budget):
+def bbob_cases(dims, instances, functions, limits):
     """COCO's 24 functions, instance by instance."""
     return [
-        Case("bbob", str(f), d, i, budget, "", BBOB_TARGETS, partial(_bbob, f, d, i))
+        Case("bbob", str(f), d, i, limit, "", BBOB_TARGETS, partial(_bbob, f, d, i))
         for i in instances
         for d in dims
         for f in functions
+        for limit in limits
     ]
 
 
