@@ -362,3 +362,24 @@ def test_errors_of_others_are_not_hidden(monkeypatch):
     monkeypatch.setattr("paoswarm.minimize", boom)
     with pytest.raises(RuntimeError, match="a bug"):
         cli.main(["minimize", "model.py:cost", "--bounds", "a=0,1"])
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals")
+def test_a_closed_terminal_ends_a_run_like_an_interrupt_unless_it_is_ignored():
+    base = ["minimize", "model.py:slow", "--bounds", "-5,5", "-5,5", "--seed", 1, "--store"]
+    closed = start(*base, "closed", "--maxfev", 2000)
+    wait_for_evaluations("closed", 15, closed)
+    closed.send_signal(signal.SIGHUP)
+    out, err = closed.communicate()
+    assert (closed.returncode, out[:12]) == (130, "Interrupted;")
+    assert "To go on: paoswarm resume closed" in err
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as `nohup` does
+    try:
+        ignoring = start(*base, "ignoring", "--maxfev", 60)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    wait_for_evaluations("ignoring", 15, ignoring)
+    ignoring.send_signal(signal.SIGHUP)
+    ignoring.communicate()
+    assert ignoring.returncode == 1
+    assert len(ps.Store("ignoring").read()[1]) == 60

@@ -35,7 +35,7 @@ _EPILOG = """exit codes:
   0    success
   1    a run ended without success: a limit was reached, no point was feasible, or a value is doubtful
   2    a mistake that you can fix; one line on stderr says how
-  130  interrupted (Ctrl-C, or SIGTERM); a run with --store can be resumed
+  130  interrupted (Ctrl-C, SIGTERM, or SIGHUP); a run with --store can be resumed
 
 paoswarm COMMAND --help shows the options of a command, with examples.
 """
