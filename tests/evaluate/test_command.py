@@ -329,7 +329,7 @@ def test_a_value_can_do_nothing_but_be_an_argument(value, shell):
     ],
 )
 def test_a_text_between_quotes_of_a_shell_command_is_refused_but_a_number_is_not(command):
-    with pytest.raises(TypeError, match="it is quoted already; write it without quotes"):
+    with pytest.raises(TypeError, match="it is quoted already, or in arithmetic or a comment"):
         ps.Command(command, shell=True)({"k": "$(touch made)"})
     assert not Path("made").exists()
     assert ps.Command(command, shell=True)({"k": -1.5}) == 7.0
@@ -338,6 +338,33 @@ def test_a_text_between_quotes_of_a_shell_command_is_refused_but_a_number_is_not
 def test_quotes_that_have_ended_do_not_matter_to_a_shell_command():
     command = ps.Command("""echo 'it'"'s" \\' {k} | wc -w""", shell=True)
     assert command({"k": "two words"}) == 4.0
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "echo $(( 1 + {k} )) 1",
+        "echo $(( (1 + (2)) + {k} )) 1",
+        "echo $(( $(( 1 )) + {k} )) 1",
+        "bash -c : && echo $[ 1 + {k} ] 1",
+        "x=abc; echo ${x:{k}} 1",
+        "[[ {k} -eq 1 ]]; echo 1",
+        "(( {k} )); echo 1",
+        "echo 1 # {k}",
+        "# {k}\necho 1",
+        "echo $'it\\'s {k} 1",
+    ],
+)
+def test_a_text_is_refused_where_quotes_mean_nothing(command):
+    for value in ("$(touch made)", "`touch made`", "a\ntouch made", "a[$(touch made)]"):
+        with pytest.raises(TypeError, match="or in arithmetic or a comment"):
+            ps.Command(command, shell=True)({"k": value})
+    assert not Path("made").exists()
+
+
+def test_numbers_count_in_arithmetic_and_texts_are_arguments_beside_variables():
+    assert ps.Command("echo $(( 1 + {k} ))", shell=True)({"k": 3}) == 4.0
+    assert ps.Command("y=7; echo a#b ${y} {k} | wc -w", shell=True)({"k": "two words"}) == 4.0
 
 
 def test_a_shell_runs_if_it_is_asked_for():

@@ -28,8 +28,11 @@ from paoswarm.evaluate.watcher import unwatch, watch
 from paoswarm.store.watch import is_running
 
 _PLACE = re.compile(r"(?<!\$)\{([^\W\d]\w*)(?::([^{}\n]*))?\}")  # not ${name}, which is the shell's
-_CLOSED = re.compile(r"""\\.|'[^']*'|"(?:\\.|\$(?!\()|[^"\\`$])*\"""", re.DOTALL)  # escapes and quotes that have ended
-_OPEN = re.compile(r"""['"`\\]|<<""")  # what may follow is not an argument of its own
+_CLOSED = re.compile(  # escapes, quotes that have ended, and plain variables
+    r"""\\.|(?<!\$)'[^']*'|"(?:\\.|\$(?!\()|[^"\\`$])*"|\$\{\w+\}""", re.DOTALL
+)
+# What may follow is not an argument of its own: its quotes end others or, as in arithmetic and comments, mean nothing.
+_OPEN = re.compile(r"""['"`\\]|<<|\(\(|\$\[|\[\[|\$\{|(?:^|[\s;&|()])\#""")
 _NOT_FOUND = 127  # exit status of a shell
 MOST_BYTES = 2**24  # of an output that are kept, the last ones: tables are shorter, and a log need not be
 _CHUNK = 2**16  # bytes: what a pipe holds
@@ -206,7 +209,7 @@ def filled(text: str, values: Mapping[str, Any], quote: Callable[[str, str], str
 
 
 def quoted_for_shell(value: str, before: str) -> str:
-    """A value in a line of shell. Raise a ValueError if the quotes around it would end those that it needs itself.
+    """A value in a line of shell. Raise a ValueError where the quotes that it needs would not keep it one argument.
 
     Examples
     --------
@@ -217,7 +220,7 @@ def quoted_for_shell(value: str, before: str) -> str:
     """
     quoted = shlex.quote(value)
     if quoted != value and _OPEN.search(_CLOSED.sub("", before)):
-        raise ValueError("it is quoted already; write it without quotes around it")
+        raise ValueError("it is quoted already, or in arithmetic or a comment; write it as an argument of its own")
     return quoted
 
 
