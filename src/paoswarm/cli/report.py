@@ -27,7 +27,7 @@ from paoswarm import Store, Workers
 from paoswarm.cli.commands import INTERRUPTED, WITHOUT_SUCCESS
 from paoswarm.cli.options import given_of
 from paoswarm.cli.source import Source
-from paoswarm.helpers import describe, plain
+from paoswarm.helpers import describe, plain, printable
 from paoswarm.results import Fit, ManyResult, Posterior, Result, Status
 
 _CAN_GO_ON = (Status.INTERRUPTED, Status.CRASHED, Status.TIME)
@@ -74,7 +74,7 @@ def carry_out(options: argparse.Namespace, call: Callable[[], Any], x: tuple[str
         else:
             Path(options.json).write_text(text + "\n", encoding="utf-8")
     if options.json != "-":
-        print(summary(result, seconds))
+        print(printable(summary(result, seconds)))
     code, why = _exit_code(result)
     if code == INTERRUPTED:
         print(f"paoswarm: interrupted{options.kept}", file=sys.stderr)
