@@ -63,6 +63,17 @@ def paragraph(text: str, first: str = "", rest: str = "") -> list[str]:
     )
 
 
+def printable(text: str) -> str:
+    r"""A text with escapes in place of what could control a terminal; lines stay.
+
+    Examples
+    --------
+    >>> printable("clear\x1b[2J")
+    'clear\\x1b[2J'
+    """
+    return "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in text)
+
+
 def shortened(text: str, most: int) -> str:
     """Return at most this many characters of a text.
 

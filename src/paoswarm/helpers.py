@@ -6,7 +6,7 @@ from paoswarm._extras import ProgressBar, cores, need, on_first_use
 
 if TYPE_CHECKING:
     from paoswarm._checks import choices, counted, flag, number_between, positive_number, whole_number
-    from paoswarm._text import describe_error, plain, text_of
+    from paoswarm._text import describe_error, plain, printable, text_of
     from paoswarm.evaluate.program_output import read_table
     from paoswarm.fitting.comparison import recorded_comparison
     from paoswarm.methods import behaviour
@@ -33,6 +33,7 @@ __all__ = [
     "on_first_use",
     "plain",
     "positive_number",
+    "printable",
     "read_table",
     "recorded_comparison",
     "text_of",
@@ -42,7 +43,7 @@ __all__ = [
 if not TYPE_CHECKING:  # a type checker that saw it would accept any misspelt name
     checks = ("choices", "counted", "flag", "number_between", "positive_number", "whole_number")
     homes = dict.fromkeys(checks, "paoswarm._checks")
-    homes |= dict.fromkeys(("describe_error", "plain", "text_of"), "paoswarm._text")
+    homes |= dict.fromkeys(("describe_error", "plain", "printable", "text_of"), "paoswarm._text")
     homes |= {"behaviour": "paoswarm.methods.behaviour", "describe": "paoswarm.store.encoding"}
     homes |= {"GrowingStore": "paoswarm.store.watch", "is_running": "paoswarm.store.watch"}
     homes |= {"read_table": "paoswarm.evaluate.program_output"}

@@ -174,17 +174,19 @@ def test_resume_finds_the_function_its_constraints_and_its_method(capsys, monkey
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     monkeypatch.chdir(elsewhere)
-    longer = result_of(capsys, "resume", tmp_path / "run.paoswarm", "--maxfev", 250, code=1)
+    longer = result_of(capsys, "resume", tmp_path / "run.paoswarm", "--maxfev", 250, "--trust", code=1)
     monkeypatch.chdir(tmp_path)
     whole = result_of(capsys, *base, "--maxfev", 250, code=1)
     assert (longer["best"], longer["fun"], longer["nfev"]) == (whole["best"], whole["fun"], 250)
 
 
-def test_resume_finds_the_program_and_says_so(capsys):
-    base = ["minimize", "--command", "echo {a} 0{b:.9f}", "--bounds", "a=1,2", "b=1,2", "--seed", 1]
+def test_resume_finds_the_program_and_says_so(capsys, tmp_path):
+    Path("add").write_text("#!/bin/sh\necho $1 0$2\n")
+    Path("add").chmod(0o755)
+    base = ["minimize", "--command", "./add {a} {b:.9f}", "--bounds", "a=1,2", "b=1,2", "--seed", 1]
     run(capsys, *base, "--store", "run.paoswarm", "--maxfev", 20, code=1)
     said = run(capsys, "resume", "run.paoswarm", "--maxfev", 30, "--json", "more.json", code=1)
-    assert said.err.startswith("paoswarm: run.paoswarm goes on with --command 'echo {a} 0{b:.9f}'\n")
+    assert said.err.startswith(f"paoswarm: run.paoswarm goes on with --command './add {{a}} {{b:.9f}}' in {tmp_path}\n")
     whole = result_of(capsys, *base, "--maxfev", 30, code=1)
     more = json.loads(Path("more.json").read_text())
     assert (more["best"], more["fun"]) == (whole["best"], whole["fun"])
@@ -197,7 +199,7 @@ def test_limits_on_what_a_program_writes_are_constraints(capsys):
     said = run(capsys, "minimize", *command, *factor, *limits, "--maxfev", 60, "--store", "run.paoswarm", code=1)
     assert "\nfeasible     yes\n" in said.out
     assert "\n  m          7\n" in said.out
-    found = result_of(capsys, "resume", "run.paoswarm", "--maxfev", 70, code=1)
+    found = result_of(capsys, "resume", "run.paoswarm", "--maxfev", 70, "--trust", code=1)
     assert (found["fun"], found["best"]["m"], found["feasible"]) == (-7, 7, True)
 
 
@@ -235,7 +237,7 @@ def test_a_crafted_origin_is_refused(capsys):
         origin(kept)
         assert "does not say which function" in run(capsys, "resume", "run.paoswarm", code=2).err
     origin({"folder": ".", "command": {"command": "ls", "more": 1}})
-    assert "the command cannot be rebuilt" in run(capsys, "resume", "run.paoswarm", code=2).err
+    assert "the command cannot be rebuilt" in run(capsys, "resume", "run.paoswarm", "--trust", code=2).err
 
 
 def start(*arguments):
@@ -360,3 +362,24 @@ def test_errors_of_others_are_not_hidden(monkeypatch):
     monkeypatch.setattr("paoswarm.minimize", boom)
     with pytest.raises(RuntimeError, match="a bug"):
         cli.main(["minimize", "model.py:cost", "--bounds", "a=0,1"])
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals")
+def test_a_closed_terminal_ends_a_run_like_an_interrupt_unless_it_is_ignored():
+    base = ["minimize", "model.py:slow", "--bounds", "-5,5", "-5,5", "--seed", 1, "--store"]
+    closed = start(*base, "closed", "--maxfev", 2000)
+    wait_for_evaluations("closed", 15, closed)
+    closed.send_signal(signal.SIGHUP)
+    out, err = closed.communicate()
+    assert (closed.returncode, out[:12]) == (130, "Interrupted;")
+    assert "To go on: paoswarm resume closed" in err
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as `nohup` does
+    try:
+        ignoring = start(*base, "ignoring", "--maxfev", 60)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    wait_for_evaluations("ignoring", 15, ignoring)
+    ignoring.send_signal(signal.SIGHUP)
+    ignoring.communicate()
+    assert ignoring.returncode == 1
+    assert len(ps.Store("ignoring").read()[1]) == 60

@@ -1,5 +1,6 @@
 """Stores of compiled runs: a run that goes on from one is the run that never stopped, to the last bit."""
 
+import base64
 import contextlib
 import io
 import json
@@ -8,7 +9,9 @@ import random
 import signal
 import threading
 import time
+import tracemalloc
 import warnings
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -357,8 +360,10 @@ def test_a_crafted_state_is_damage(jitted, tmp_path):
     for i, (change, message) in enumerate(
         [
             (lambda state: state.update(generation=5), "does not fit the number of generations"),
-            (lambda state: state["arrays"].update(x=["<f8", [4, 20, 3]]), "the data of .* are missing"),
-            (lambda state: state["arrays"].update(x=["<f8", [4, 20, 1]]), "more data than the arrays hold"),
+            (lambda state: state["arrays"].update(x=["<f8", [4, 20, 3]]), "does not fit the run"),
+            (lambda state: state.update(history=["<f8", [5, 9]]), "does not fit the number of generations"),
+            (lambda state: state["arrays"].update(x=["<f4", [4, 20, 2]]), "more data than the arrays hold"),
+            (lambda state: state.update(history=["<f4", [4, 9]]), "more data than the arrays hold"),
             (lambda state: state["arrays"].update(x=["|O", [4, 20, 2]]), "x has no type"),
             (lambda state: state["arrays"].update(y=state["arrays"].pop("x")), "does not fit the run"),
             (lambda state: state.pop("failed"), "a state has no counts"),
@@ -370,6 +375,61 @@ def test_a_crafted_state_is_damage(jitted, tmp_path):
         file.write_bytes(b"".join([*lines[:place], encode(record), *lines[place + 1 :]]))
         with pytest.raises(ps.errors.DamagedStore, match=message):
             many(jitted, file)
+
+
+@pytest.mark.parametrize("stated", [None, [4, 2**25]])
+def test_no_more_is_unpacked_than_the_arrays_of_the_run_hold(jitted, tmp_path, stated):
+    from paoswarm.store.log import decode, encode
+
+    whole = tmp_path / "whole.paoswarm"
+    many(jitted, whole, maxiter=8)
+    lines = whole.read_bytes().splitlines(keepends=True)
+    place = next(i for i, line in enumerate(lines) if line.startswith(b'{"state":'))
+    state = decode(lines[place])
+    if stated is not None:
+        state["state"]["arrays"]["x"] = ["<f8", stated]
+    zeros = base64.b64encode(zlib.compress(bytes(2**26), 9)).decode()
+    bombs = [encode({"piece": name, "data": zeros}) for name in ("arrays", "history") for _ in range(2)]
+    whole.write_bytes(b"".join([*lines[:place], *bombs, encode(state), *lines[place + 1 :]]))
+    tracemalloc.start()
+    with pytest.raises(ps.errors.DamagedStore, match="more data than the arrays" if stated is None else "fit the run"):
+        many(jitted, whole, maxiter=9)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2e7, peak
+
+
+def drafts(folder):
+    return [name for name in os.listdir(folder) if name.endswith(".tmp")]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="there a file is never replaced")
+@pytest.mark.parametrize("how", ["a link", "a file", "a long name"])
+def test_a_file_that_cannot_be_replaced_is_appended_to(jitted, tmp_path, often, monkeypatch, how):
+    """A draft takes the place of no other file, and follows no link."""
+    monkeypatch.setattr(states, "LARGE", 0)
+    file, victim = tmp_path / ("x" * 251 if how == "a long name" else "run"), tmp_path / "victim"
+    victim.write_text("precious")
+    if how == "a link":
+        (tmp_path / ".run.tmp").symlink_to(victim)
+    elif how == "a file":
+        (tmp_path / ".run.tmp").write_text("precious, too")
+    assert_same(many(jitted, file, maxiter=15), many(jitted, maxiter=15))
+    assert_same(many(jitted, file), many(jitted))
+    assert sum(line.startswith(b'{"state":') for line in file.read_bytes().splitlines()) == 6
+    assert victim.read_text() == "precious"
+    assert not file.is_symlink()
+    if how != "a long name":
+        assert (tmp_path / ".run.tmp").read_text().startswith("precious")
+
+
+def test_a_draft_that_a_killed_process_has_left_is_removed(jitted, tmp_path):
+    file = tmp_path / "run"
+    expected = many(jitted, file)
+    for left in (file.read_bytes()[:1000], b""):
+        (tmp_path / ".run.tmp").write_bytes(left)
+        assert_same(many(jitted, file), expected)
+        assert drafts(tmp_path) == []
 
 
 def test_arrays_in_several_pieces(jitted, tmp_path, monkeypatch):

@@ -359,7 +359,7 @@ def child_processes(since=0, mark=None):
             marked = mark is not None and mark.encode() in Path(f"/proc/{pid}/environ").read_bytes()
             if pid != os.getpid() and (marked or above == os.getpid()):
                 command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-                if "resource_tracker" not in command and "forkserver" not in command:
+                if not any(one in command for one in ("resource_tracker", "forkserver", "paoswarm-watcher")):
                     mine[pid] = command
     return mine
 

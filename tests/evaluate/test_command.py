@@ -6,7 +6,9 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -189,6 +191,116 @@ def test_an_interrupt_kills_the_program_and_what_it_has_started(tmp_path):
     until(lambda: not is_alive(int(Path("started").read_text())))
 
 
+WATCHED = """
+import os, sys, threading
+import paoswarm as ps
+from paoswarm.evaluate import program
+
+def told(group):
+    watch(group)
+    print(group, flush=True)
+
+run = ps.Command("./simulate {n}")
+run({"n": 1})
+watch, program.watch = program.watch, told
+"""
+
+
+def running(code):
+    """A process that starts programs, and prints the number of each once it is watched."""
+    return subprocess.Popen([sys.executable, "-c", WATCHED + code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM])
+def test_a_program_does_not_outlive_a_process_that_is_killed(number):
+    """Nor does what it has started; of two programs in threads, the one that has ended does not matter."""
+    script(Path(), "[ $1 = 1 ] && echo 1 && exit; sleep 600 & echo $! > pid; wait")
+    code = """
+if not (other := os.fork()):  # it must not keep the watcher from its work
+    os.execvp("sleep", ["sleep", "600"])
+print(other, flush=True)
+threading.Thread(target=run, args=[{"n": 2}]).start()
+run({"n": 1})
+"""
+    with running(code) as python:
+        other, *groups = (int(python.stdout.readline()) for _ in range(3))
+        until(lambda: Path("pid").exists() and Path("pid").read_text())
+        python.send_signal(number)
+        assert python.wait() == -number
+    assert is_alive(other)
+    os.kill(other, signal.SIGKILL)
+    pids = [*groups, int(Path("pid").read_text())]
+    until(lambda: not any(map(is_alive, pids)))
+
+
+def test_a_forked_process_has_a_watcher_of_its_own():
+    """Else the programs of a child would go on until its parent has ended, too."""
+    script(Path(), "[ $1 = 1 ] && echo 1 && exit; exec sleep 600")
+    code = """
+if not (child := os.fork()):
+    run({"n": 2})
+print("child", child, flush=True)
+sys.stdin.read()
+"""
+    with running(code) as python:
+        (_, child), (program,) = sorted((python.stdout.readline().split() for _ in range(2)), key=len, reverse=True)
+        os.kill(int(child), signal.SIGKILL)
+        until(lambda: not is_alive(int(program)))
+        assert python.poll() is None
+        python.stdin.close()
+
+
+# Output
+
+
+def test_what_a_program_leaves_behind_does_not_keep_its_value():
+    script(Path(), "sleep 600 & echo $! >> left; echo 1.5; echo more >&2; exit $1")
+    assert ps.Command("./simulate 0")({}) == 1.5
+    with pytest.raises(CommandFailed, match="exit status 3: more"):
+        ps.Command("./simulate 3")({})
+    for left in map(int, Path("left").read_text().split()):
+        assert is_alive(left)  # it may be a service that others use
+        os.kill(left, signal.SIGKILL)
+
+
+def test_the_grace_is_for_what_is_written_a_little_later():
+    script(Path(), "(while kill -0 $1 2>/dev/null; do :; done; echo 2.5) & exit")  # after the end of its parent
+    assert ps.Command("sh -c './simulate $$'")({}) == 2.5
+
+
+@pytest.mark.parametrize("closed", ["exec >&- 2>&-", "exec 2>&-"])
+def test_a_program_that_closes_its_output_is_waited_for(closed):
+    script(Path(), f"echo 1.5; {closed}; until [ -e go ]; do sleep 0.02; done; touch gone; exit 4")
+    thread = threading.Timer(0.1, Path("go").touch)
+    thread.start()
+    with pytest.raises(CommandFailed, match="exit status 4"):
+        ps.Command("./simulate")({})
+    assert Path("gone").exists()
+    thread.join()
+
+
+def test_of_a_long_output_the_end_is_kept(monkeypatch):
+    monkeypatch.setattr("paoswarm.evaluate.program.MOST_BYTES", 2**16)
+    script(Path(), "yes 'early 1 step 2' | head -c 3000000; echo; [ -z $1 ] || echo cost 3.5")
+    tracemalloc.start()
+    assert ps.Command("./simulate 1")({}) == 3.5
+    assert tracemalloc.get_traced_memory()[1] < 1.5e6  # half of what was written
+    tracemalloc.stop()
+    assert ps.Command("./simulate 1", pattern="cost")({}) == 3.5
+    with pytest.raises(CommandFailed, match=r"'mass' is not in the last \d+ MB of its output"):
+        ps.Command("./simulate", pattern="mass")({})
+    with pytest.raises(CommandFailed, match="a table must not be longer than the last"):
+        ps.Command("./simulate", outputs=["b"], at={"a": [1.0]})({})
+
+
+def test_a_long_table_behind_a_log_and_in_a_file_is_read(monkeypatch):
+    monkeypatch.setattr("paoswarm.evaluate.program.MOST_BYTES", 2**16)
+    script(Path(), "yes 'step 2' | head -c 300000; printf '\nTable\na,b\n0,1\n2,3\n'")
+    assert ps.Command("./simulate", outputs="b", at={"a": [1.0]}, pattern="Table")({}) == 2.0
+    script(Path(), "(echo a,b; seq 0 20000 | sed 's/.*/&,&/') > table")
+    assert ps.Command("./simulate", outputs="b", at={"a": [15000.5]}, value_from="table")({}) == 15000.5
+
+
 # Nothing runs that was not asked for
 
 WILD = ["; touch hit", "$(touch hit)", "`touch hit`", "| touch hit", "a b", "'; touch hit; '", '" && touch hit "', "*"]
@@ -217,7 +329,7 @@ def test_a_value_can_do_nothing_but_be_an_argument(value, shell):
     ],
 )
 def test_a_text_between_quotes_of_a_shell_command_is_refused_but_a_number_is_not(command):
-    with pytest.raises(TypeError, match="it is quoted already; write it without quotes"):
+    with pytest.raises(TypeError, match="it is quoted already, or in arithmetic or a comment"):
         ps.Command(command, shell=True)({"k": "$(touch made)"})
     assert not Path("made").exists()
     assert ps.Command(command, shell=True)({"k": -1.5}) == 7.0
@@ -226,6 +338,33 @@ def test_a_text_between_quotes_of_a_shell_command_is_refused_but_a_number_is_not
 def test_quotes_that_have_ended_do_not_matter_to_a_shell_command():
     command = ps.Command("""echo 'it'"'s" \\' {k} | wc -w""", shell=True)
     assert command({"k": "two words"}) == 4.0
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "echo $(( 1 + {k} )) 1",
+        "echo $(( (1 + (2)) + {k} )) 1",
+        "echo $(( $(( 1 )) + {k} )) 1",
+        "bash -c : && echo $[ 1 + {k} ] 1",
+        "x=abc; echo ${x:{k}} 1",
+        "[[ {k} -eq 1 ]]; echo 1",
+        "(( {k} )); echo 1",
+        "echo 1 # {k}",
+        "# {k}\necho 1",
+        "echo $'it\\'s {k} 1",
+    ],
+)
+def test_a_text_is_refused_where_quotes_mean_nothing(command):
+    for value in ("$(touch made)", "`touch made`", "a\ntouch made", "a[$(touch made)]"):
+        with pytest.raises(TypeError, match="or in arithmetic or a comment"):
+            ps.Command(command, shell=True)({"k": value})
+    assert not Path("made").exists()
+
+
+def test_numbers_count_in_arithmetic_and_texts_are_arguments_beside_variables():
+    assert ps.Command("echo $(( 1 + {k} ))", shell=True)({"k": 3}) == 4.0
+    assert ps.Command("y=7; echo a#b ${y} {k} | wc -w", shell=True)({"k": "two words"}) == 4.0
 
 
 def test_a_shell_runs_if_it_is_asked_for():

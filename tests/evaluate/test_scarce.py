@@ -4,6 +4,8 @@ import errno
 import multiprocessing
 import os
 import resource
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 
@@ -159,6 +161,35 @@ def test_a_daemon_can_have_workers():
     finally:
         process.kill()
         process.join()
+
+
+SCRIPT = """
+import multiprocessing
+import paoswarm as ps
+
+LEVEL = 2.0
+
+def level():
+    return LEVEL
+
+def f(x):
+    return float((x**2).sum()) + level()
+
+def fun(_):
+    return ps.minimize(f, [(-5, 5)] * 2, maxfev=12, rng=1, workers=2).fun
+
+if __name__ == "__main__":
+    for how in ("spawn", "forkserver"):
+        with multiprocessing.get_context(how).Pool(1) as pool:
+            print(pool.map(fun, [0])[0] == fun(0))
+"""
+
+
+def test_a_spawned_daemon_sends_the_functions_of_its_script(tmp_path):
+    pytest.importorskip("cloudpickle")
+    (tmp_path / "script.py").write_text(SCRIPT)
+    done = subprocess.run([sys.executable, tmp_path / "script.py"], capture_output=True, text=True, check=False)
+    assert done.stdout.split() == ["True", "True"], done.stderr
 
 
 @pytest.mark.slow

@@ -41,7 +41,11 @@ def test_its_own_page_gets_answers(page):
 
 
 @pytest.mark.parametrize(
-    "host", ["evil.example", "evil.example:80", "127.0.0.1.evil.example", "", "192.168.0.7:80", "localhost.evil:1", "["]
+    "host",
+    [
+        *("evil.example", "evil.example:80", "127.0.0.1.evil.example", "", "192.168.0.7:80", "localhost.evil:1", "["),
+        "127.0.0.1:80@evil.example",
+    ],
 )
 def test_a_foreign_host_is_refused(page, host):
     for method, path in (("POST", None), ("GET", "/TOKEN/")):
@@ -173,3 +177,30 @@ def test_a_port_that_is_taken_is_a_sentence():
 def test_a_notebook_shows_the_page(page):
     assert f'src="{page.address}"' in page._repr_html_()
     assert repr(page) == f"Explorer('{page.address}')"
+
+
+@pytest.mark.parametrize("method", ["PUT", "OPTIONS", "<b>"])
+def test_unknown_methods_are_refused_with_the_headers_of_all_answers(page, method):
+    status, headers, text = ask(page, method)
+    assert status == 501
+    assert text.startswith("Unsupported method")
+    _, known, _ = ask(page)
+    same = {"Content-Security-Policy", "X-Content-Type-Options", "Referrer-Policy", "Cache-Control"}
+    assert {name: headers.get(name) for name in same} == {name: known[name] for name in same}
+    assert headers["Content-Type"].startswith("text/plain")
+
+
+def test_an_address_that_is_none_is_answered(page):
+    assert ask(page, "GET", "http://[::1/")[0] == 400
+
+
+def test_a_whole_number_beyond_all_numbers_is_taken_for_the_largest(tmp_path):
+    ps.minimize(lambda x: float((x**2).sum()), [(-5, 5)] * 2, maxfev=30, rng=1, store=tmp_path / "run")
+    with ps.explore(tmp_path / "run") as page:
+        for question, name, most in (("run", "share", 1.0), ("pair", "across", 1), ("pair", "up", 1)):
+            answers = []
+            for given in (10**400, most):
+                body = json.dumps({name: given}).encode()
+                answers.append(ask(page, path=f"/TOKEN/api/{question}", body=body)[::2])
+            assert answers[0] == answers[1]
+            assert answers[0][0] == 200

@@ -3,11 +3,13 @@
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
 import paoswarm as ps
 from paoswarm import cli
+from paoswarm.store import log
 from paoswarm.store.watch import Progress
 
 BOUNDS = [(-5, 5)] * 2
@@ -143,3 +145,18 @@ def test_another_function_is_an_error_of_one_line(store, tmp_path, capsys):
     error = capsys.readouterr().err
     assert "values of another function" in error
     assert error.count("\n") == 1
+
+
+def test_names_and_messages_of_a_file_cannot_control_the_terminal(store, capsys):
+    wild = "\x1b]0;title\x07\x1b[2J\x9b\u202e"
+    ps.minimize(sphere, BOUNDS, method="PAO", n_particles=5, maxiter=1, rng=1, store=store)
+    header, *records = map(log.decode, Path(store.path).read_bytes().splitlines(keepends=True))
+    header["run"]["problem"]["method"]["paoswarm"] = f"PAO{wild}"
+    records[-1]["end"]["message"] = f"done{wild}"
+    Path(store.path).write_bytes(b"".join(map(log.encode, [header, *records])))
+    assert cli.main(["watch", str(store.path), "--once"]) == 0
+    assert cli.main(["resume", str(store.path), "--fun", "objective.py:sphere"]) == 2
+    assert cli.main(["resume", wild]) == 2
+    said = "".join(capsys.readouterr())
+    assert said.count("\\x1b[2J") >= 3
+    assert not {"\x1b", "\x07", "\x9b", "\u202e"} & set(said)

@@ -35,7 +35,7 @@ _EPILOG = """exit codes:
   0    success
   1    a run ended without success: a limit was reached, no point was feasible, or a value is doubtful
   2    a mistake that you can fix; one line on stderr says how
-  130  interrupted (Ctrl-C, or SIGTERM); a run with --store can be resumed
+  130  interrupted (Ctrl-C, SIGTERM, or SIGHUP); a run with --store can be resumed
 
 paoswarm COMMAND --help shows the options of a command, with examples.
 """
@@ -48,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         options = _parser(given).parse_args(given)
         with warnings.catch_warnings():
-            warnings.showwarning = lambda message, *_, **__: print(f"paoswarm: {message}", file=sys.stderr)
+            warnings.showwarning = lambda message, *_, **__: _say(str(message))
             with _output_aside() if getattr(options, "json", None) == "-" else nullcontext():
                 code: int | None = options.run(options)
             if options.answer:
@@ -60,11 +60,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if isinstance(error, RuntimeError) and not type(error).__module__.startswith("paoswarm."):
             raise  # not one of ours, whose text says what to do
         reason = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) and error.strerror else error
-        print(f"paoswarm: {reason}", file=sys.stderr)
+        _say(str(reason))
         return MISTAKE
     except KeyboardInterrupt as interrupt:
         print(f"\npaoswarm: {str(interrupt) or 'interrupted'}{options.kept}", file=sys.stderr)
         return INTERRUPTED
+
+
+def _say(text: str) -> None:
+    """Print a message on stderr; names that stand in a file cannot control the terminal."""
+    from paoswarm.helpers import printable  # not before: it takes longer than to show help
+
+    print(f"paoswarm: {printable(text)}", file=sys.stderr)
 
 
 @contextmanager

@@ -27,7 +27,7 @@ from paoswarm import Store, Workers
 from paoswarm.cli.commands import INTERRUPTED, WITHOUT_SUCCESS
 from paoswarm.cli.options import given_of
 from paoswarm.cli.source import Source
-from paoswarm.helpers import describe, plain
+from paoswarm.helpers import describe, plain, printable
 from paoswarm.results import Fit, ManyResult, Posterior, Result, Status
 
 _CAN_GO_ON = (Status.INTERRUPTED, Status.CRASHED, Status.TIME)
@@ -74,7 +74,7 @@ def carry_out(options: argparse.Namespace, call: Callable[[], Any], x: tuple[str
         else:
             Path(options.json).write_text(text + "\n", encoding="utf-8")
     if options.json != "-":
-        print(summary(result, seconds))
+        print(printable(summary(result, seconds)))
     code, why = _exit_code(result)
     if code == INTERRUPTED:
         print(f"paoswarm: interrupted{options.kept}", file=sys.stderr)
@@ -107,18 +107,21 @@ def _check_can_write(path: str | None) -> None:
 
 @contextmanager
 def _terminated_like_interrupted() -> Iterator[None]:
-    """Take SIGTERM, by which queues end jobs, for Ctrl-C."""
+    """Take SIGTERM, by which queues end jobs, and SIGHUP, of a terminal that is closed, for Ctrl-C."""
 
     def handle(number: int, frame: FrameType | None) -> None:
         if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # started in the background
             raise KeyboardInterrupt
         signal.raise_signal(signal.SIGINT)
 
-    before = signal.signal(signal.SIGTERM, handle)
+    known = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    taken = [number for number in known if signal.getsignal(number) is not signal.SIG_IGN]  # `nohup` ignores one
+    before = {number: signal.signal(number, handle) for number in taken}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, was in before.items():
+            signal.signal(number, was)
 
 
 def _exit_code(result: Any) -> tuple[int, Any]:

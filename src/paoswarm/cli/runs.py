@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -45,8 +44,8 @@ _RESUME_EXAMPLES = """examples:
   paoswarm resume run.paoswarm --fun model.py:cost
       a run that was started in Python with store="run.paoswarm"
 
-A file of paoswarm fit, minimize or sample names its function or program, which is run. If the file is not your own,
-state what to run.
+A file of paoswarm fit, minimize or sample names its function or program. All of that is shown first. It is run if it
+lies in the current folder and is as it was; otherwise you are asked, or must add --trust or state what to run.
 """
 
 
@@ -173,6 +172,7 @@ def fill_resume(parser: argparse.ArgumentParser) -> None:
         "new limits, and how to run",
         "--maxiter --maxfev --time-limit --timeout --workers --trust",
         workers="number of processes (default: as before)",
+        trust="run what the file names, and use its values even if the function has changed",
     )
     add(parser, PROGRAM, "--limit --factor")
     add(parser, OUTPUT)
@@ -224,12 +224,14 @@ def _source(options: argparse.Namespace) -> Source:
     """Return what the options name, or else the file."""
     from paoswarm import Store
     from paoswarm.cli.source import Source, command_settings
+    from paoswarm.cli.trust import admit
 
     command, own = command_settings(options), given_of(options, "constraints", "penalty")
     if options.fun is not None and command is not None:
         raise ValueError("give either --fun or --command")
     if options.fun is not None or command is not None:
         return Source(str(Path.cwd()), options.fun, command, limits=options.limit, **own)
-    source = Source.recorded(Store(options.store).recorded_origin(), options.store)._replace(**own)
-    print(f"paoswarm: {options.store} goes on with {source.text}", file=sys.stderr)
-    return source
+    recorded = Source.recorded(Store(options.store).recorded_origin(), options.store)
+    without: dict[str, Any] = dict.fromkeys(own)
+    admit(recorded._replace(**without), options.store, options.trust)
+    return recorded._replace(**own)

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from paoswarm import Command, Returned
 from paoswarm.cli.options import NamedUnknowns, given_of
+from paoswarm.cli.trust import checksums, file_of
 from paoswarm.helpers import describe_error
 
 
@@ -27,6 +28,7 @@ class Source(NamedTuple):
     method: str | None = None  # if it is an object of the user
     penalty: str | None = None  # of a fit
     x: str | None = None  # what the places of its data are called
+    checksums: dict[str, str] | None = None  # of what the others name, when the run was started
 
     @classmethod
     def of(cls, options: argparse.Namespace) -> Source:
@@ -56,24 +58,34 @@ class Source(NamedTuple):
     @property
     def origin(self) -> dict[str, Any]:
         """The entries that a store keeps."""
-        return {name: value for name, value in self._asdict().items() if value is not None}
+        entries = self._replace(checksums=checksums(self))._asdict()
+        return {name: value for name, value in entries.items() if value is not None}
 
     @property
-    def text(self) -> str:
-        """The function or the command, as the user writes it."""
-        if self.command is not None:
-            return f"--command {self.command.get('command')!r}"
-        return str(self.function) if str(self.function).isprintable() else repr(self.function)
+    def named(self) -> dict[str, Any]:
+        """What it imports, by option."""
+        names = ("function", "constraints", "method", "penalty")
+        return {name: value for name in names if (value := getattr(self, name)) is not None}
+
+    @property
+    def objects(self) -> list[str]:
+        """The files or modules that it imports."""
+        named = [name for entry in self.named.values() for name in ([entry] if isinstance(entry, str) else entry)]
+        return [name.rpartition(":")[0] for name in named]
+
+    def program(self) -> Command:
+        """The program, in the folder of the source."""
+        assert self.command is not None
+        try:
+            return Command(**{**self.command, "cwd": self.folder})
+        except TypeError as error:  # a store with other settings
+            raise ValueError(f"the command cannot be rebuilt: {error}") from None
 
     def load(self, unknowns: NamedUnknowns | None = None) -> Any:
         """The function; a program is checked against the unknowns."""
         if self.function is not None:
             return imported(self.function, self.folder, must_call=True)
-        assert self.command is not None
-        try:
-            command = Command(**{**self.command, "cwd": self.folder})
-        except TypeError as error:  # a store with other settings
-            raise ValueError(f"the command cannot be rebuilt: {error}") from None
+        command = self.program()
         if unknowns is not None:
             command.check(unknowns.names, unknowns.free)
         return command
@@ -97,7 +109,7 @@ class Source(NamedTuple):
 
 def _is_source(known: dict[str, Any]) -> bool:
     """Return whether every entry has the right type: a file may hold anything."""
-    kinds = {"command": dict, "constraints": list, "limits": list}
+    kinds = {"command": dict, "constraints": list, "limits": list, "checksums": dict}
     lists = [known["constraints"] or [], known["limits"] or []]
     return (
         all(value is None or isinstance(value, kinds.get(name, str)) for name, value in known.items())
@@ -170,7 +182,8 @@ def _module(name: str, folder: str) -> Any:
         raise ImportError(f"{name}: {error}{hint}") from None
     except (Exception, SystemExit) as error:  # it is the user's code
         raise ValueError(f"{name} cannot be imported: {describe_error(error)}{_place(error)}") from None
-    if path is not None and Path(found.__file__ or "").resolve() != path.resolve():
+    file = path or file_of(name, folder)
+    if file is not None and Path(found.__file__ or "").resolve() != file.resolve():
         raise ValueError(f"{name}: another module is called {module}, too; rename the file")
     return found
 

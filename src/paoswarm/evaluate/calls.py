@@ -5,11 +5,12 @@ from __future__ import annotations
 import inspect
 import math
 import pickle
+import sys
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -297,12 +298,7 @@ def with_details(values: Floats, details: Floats | None) -> Floats:
 
 def dump(fun: Any) -> bytes:
     """Return the pickled function; raise a TypeError that names what cannot be pickled and what to do."""
-    try:
-        import cloudpickle
-
-        save: Callable[[Any], bytes] = cloudpickle.dumps
-    except ImportError:
-        save = pickle.dumps
+    save = _save_by_value()
     try:
         return save(fun)
     except Exception as error:
@@ -314,6 +310,26 @@ def dump(fun: Any) -> bytes:
         raise TypeError(
             f"the function cannot be sent to worker processes: {because}{describe_error(error)}; {advice}"
         ) from error
+
+
+def _save_by_value() -> Callable[[Any], bytes]:
+    """What pickles functions with their code, as far as the script has defined them; without cloudpickle, by name."""
+    try:
+        import cloudpickle
+    except ImportError:
+        return pickle.dumps
+    script = sys.modules["__main__"]
+    if script.__name__ != "__mp_main__":  # as it is called in a process that was spawned
+        return cast(Callable[[Any], bytes], cloudpickle.dumps)
+
+    def save(thing: Any) -> bytes:
+        cloudpickle.register_pickle_by_value(script)
+        try:
+            return cast(bytes, cloudpickle.dumps(thing))
+        finally:
+            cloudpickle.unregister_pickle_by_value(script)
+
+    return save
 
 
 def load(pickled: bytes) -> Any:

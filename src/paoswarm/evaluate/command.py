@@ -15,6 +15,7 @@ import numpy as np
 
 from paoswarm._checks import flag, real_number
 from paoswarm.evaluate.program import (
+    MOST_BYTES,
     check_names,
     check_program,
     filled,
@@ -25,7 +26,7 @@ from paoswarm.evaluate.program import (
     run_program,
     split_words,
 )
-from paoswarm.evaluate.program_output import Columns, CommandFailed, check_pattern, read_value
+from paoswarm.evaluate.program_output import Columns, CommandFailed, WrongOutput, check_pattern, read_value
 from paoswarm.space.names import numbered
 
 
@@ -36,7 +37,7 @@ class Command:
 
     It is a function like any other: `minimize`, `sample` and `fit` take it, with ``workers`` and ``store``. A
     program that ends with an exit status other than 0 has failed at that point; the reason is the end of what it wrote
-    to stderr.
+    to stderr. A second after its end, what it has left behind is not waited for any more.
 
     Parameters
     ----------
@@ -222,13 +223,16 @@ class Command:
 
     def _value(self, values: Mapping[str, Any], folder: Path) -> Any:
         words = [filled(word, values) for word in self._words]
-        output, where = run_program(words or filled(self.command, values, quoted_for_shell), folder), "its output"
+        output, is_whole = run_program(words or filled(self.command, values, quoted_for_shell), folder)
+        where = "its output" if is_whole else f"the last {MOST_BYTES >> 20} MB of its output"
         if self.value_from is not None:
             where = self.value_from
             try:
                 output = (folder / where).read_text(encoding="utf-8", errors="replace")
             except OSError as error:
                 raise CommandFailed(f"it did not write {where}: {error.strerror}") from None
+        elif not (is_whole or self.outputs is None or self.pattern):
+            raise WrongOutput(f"a table must not be longer than {where}; let it write a file, and give value_from")
         if self.outputs is not None:
             found = Columns(_several(self.outputs), self.at).read(output, self.pattern, where)
             return found[self.outputs] if isinstance(self.outputs, str) else found

@@ -2,59 +2,82 @@
 
 from __future__ import annotations
 
+import math
 import os
 import platform
 import re
+import selectors
 import shlex
 import shutil
 import signal
 import subprocess
 import tempfile
+import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from fnmatch import fnmatch
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from paoswarm._checks import choices
 from paoswarm.evaluate import child
 from paoswarm.evaluate.interrupts import uninterrupted
 from paoswarm.evaluate.program_output import CommandFailed, WrongOutput, tail
+from paoswarm.evaluate.watcher import unwatch, watch
 from paoswarm.store.watch import is_running
 
 _PLACE = re.compile(r"(?<!\$)\{([^\W\d]\w*)(?::([^{}\n]*))?\}")  # not ${name}, which is the shell's
-_CLOSED = re.compile(r"""\\.|'[^']*'|"(?:\\.|\$(?!\()|[^"\\`$])*\"""", re.DOTALL)  # escapes and quotes that have ended
-_OPEN = re.compile(r"""['"`\\]|<<""")  # what may follow is not an argument of its own
+_CLOSED = re.compile(  # escapes, quotes that have ended, and plain variables
+    r"""\\.|(?<!\$)'[^']*'|"(?:\\.|\$(?!\()|[^"\\`$])*"|\$\{\w+\}""", re.DOTALL
+)
+# What may follow is not an argument of its own: its quotes end others or, as in arithmetic and comments, mean nothing.
+_OPEN = re.compile(r"""['"`\\]|<<|\(\(|\$\[|\[\[|\$\{|(?:^|[\s;&|()])\#""")
 _NOT_FOUND = 127  # exit status of a shell
+MOST_BYTES = 2**24  # of an output that are kept, the last ones: tables are shorter, and a log need not be
+_CHUNK = 2**16  # bytes: what a pipe holds
+_GRACE_SECONDS = 1.0  # after the end of a program, for the output of what it has left behind
+_LOOK_SECONDS = 0.1  # how often to look whether a program has ended while others keep its output open
 _NOT_INPUT = ("*.paoswarm", "__pycache__")  # they change while a run goes on
 
 
-def run_program(words: list[str] | str, folder: Path) -> str:
+class Output(NamedTuple):
+    """What a program has written to stdout; its end, if it was much."""
+
+    text: str
+    is_whole: bool
+
+
+def run_program(words: list[str] | str, folder: Path) -> Output:
     """Run words, or a line of shell, in a folder; return what was written to stdout.
 
-    Raises `CommandFailed` if the exit status is not 0. If this process is interrupted, the program is killed with
-    everything it has started.
+    Raises `CommandFailed` if the exit status is not 0. If this process is interrupted or killed, the program is killed
+    with everything it has started.
     """
     # In a child of ours it must end with the child, which is killed with its group. Elsewhere Ctrl-C is for us: a
     # program that is interrupted before we are would look as if it had failed.
     own_session = os.name == "posix" and not child.is_child()
-    process: subprocess.Popen[str] | None = None
+    process: subprocess.Popen[bytes] | None = None
     try:
         with uninterrupted(blocked_in_children=False):
             process = _start(words, folder, own_session)
-        out, err = process.communicate()
+            if own_session:
+                watch(process.pid)
+        out, err = _written(process)
     except BaseException:
         if process is not None:
             _kill(process, own_session)
         raise
+    finally:
+        if process is not None and own_session:
+            unwatch(process.pid)
     if process.returncode:
         kind = WrongOutput if process.returncode == _NOT_FOUND else CommandFailed
-        raise kind(": ".join(filter(None, [_ending(process.returncode), tail(err) or tail(out)])))
+        raise kind(": ".join(filter(None, [_ending(process.returncode), tail(err.text) or tail(out.text)])))
     return out
 
 
-def _start(words: list[str] | str, folder: Path, own_session: bool) -> subprocess.Popen[str]:
+def _start(words: list[str] | str, folder: Path, own_session: bool) -> subprocess.Popen[bytes]:
     try:
         return subprocess.Popen(
             words,
@@ -63,8 +86,6 @@ def _start(words: list[str] | str, folder: Path, own_session: bool) -> subproces
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            encoding="utf-8",
-            errors="replace",
             start_new_session=own_session,
         )
     except OSError as error:
@@ -72,7 +93,42 @@ def _start(words: list[str] | str, folder: Path, own_session: bool) -> subproces
         raise type(error)(f"{program} cannot be started: {error.strerror}") from None
 
 
-def _kill(process: subprocess.Popen[str], own_session: bool) -> None:
+def _written(process: subprocess.Popen[bytes]) -> list[Output]:
+    """Wait for the end of a program; return what was written to stdout and stderr.
+
+    What it has started may go on and keep them open. That is waited for, but not long.
+    """
+    if os.name != "posix":  # there one cannot wait for two pipes
+        return [_decoded(part) for part in process.communicate()]
+    assert process.stdout is not None
+    assert process.stderr is not None
+    kept = {process.stdout.fileno(): bytearray(), process.stderr.fileno(): bytearray()}
+    give_up = math.inf
+    with selectors.DefaultSelector() as still_open:
+        for pipe in kept:
+            still_open.register(pipe, selectors.EVENT_READ)
+        while still_open.get_map() and time.monotonic() < give_up:
+            for key, _ in still_open.select(_LOOK_SECONDS):
+                chunk = os.read(key.fd, _CHUNK)
+                if not chunk:
+                    still_open.unregister(key.fd)
+                kept[key.fd] += chunk
+                if len(kept[key.fd]) > 2 * MOST_BYTES:
+                    del kept[key.fd][:-MOST_BYTES]
+            if give_up == math.inf and process.poll() is not None:
+                give_up = time.monotonic() + _GRACE_SECONDS
+    with process:  # waits for its end, and closes the pipes
+        return [_decoded(part) for part in kept.values()]
+
+
+def _decoded(written: bytes | bytearray) -> Output:
+    """An output as text, with the ends of lines that Python uses; of a long one the last whole lines."""
+    is_whole = len(written) < MOST_BYTES
+    kept = written if is_whole else written[-MOST_BYTES:].partition(b"\n")[2]
+    return Output(kept.decode("utf-8", "replace").replace("\r\n", "\n").replace("\r", "\n"), is_whole)
+
+
+def _kill(process: subprocess.Popen[bytes], own_session: bool) -> None:
     """Kill the program with everything it has started."""
     if own_session:
         with suppress(ProcessLookupError, PermissionError):
@@ -153,7 +209,7 @@ def filled(text: str, values: Mapping[str, Any], quote: Callable[[str, str], str
 
 
 def quoted_for_shell(value: str, before: str) -> str:
-    """A value in a line of shell. Raise a ValueError if the quotes around it would end those that it needs itself.
+    """A value in a line of shell. Raise a ValueError where the quotes that it needs would not keep it one argument.
 
     Examples
     --------
@@ -164,7 +220,7 @@ def quoted_for_shell(value: str, before: str) -> str:
     """
     quoted = shlex.quote(value)
     if quoted != value and _OPEN.search(_CLOSED.sub("", before)):
-        raise ValueError("it is quoted already; write it without quotes around it")
+        raise ValueError("it is quoted already, or in arithmetic or a comment; write it as an argument of its own")
     return quoted
 
 

@@ -223,7 +223,7 @@ def _loss(store: GrowingStore) -> NDArray[np.float64]:
 
 
 def _between(given: Any, low: float, high: float, default: float) -> float:
-    is_number = isinstance(given, int | float) and not isinstance(given, bool) and math.isfinite(given)
+    is_number = isinstance(given, int | float) and not isinstance(given, bool) and given == given  # not NaN
     return min(max(given, low), high) if is_number else default
 
 

@@ -17,6 +17,7 @@ import json
 import logging
 import math
 import os
+import re
 import secrets
 import socket
 import socketserver
@@ -40,7 +41,7 @@ from paoswarm.helpers import describe_error, plain, whole_number
 logger = logging.getLogger("paoswarm")
 
 _KINDS = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
-_OWN_NAMES = ("127.0.0.1", "localhost")
+_OWN_NAME = re.compile(r"(127\.0\.0\.1|localhost)(:\d+)?")
 _LONGEST = 100_000  # bytes of a request
 _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
@@ -142,6 +143,7 @@ class Server(ThreadingHTTPServer):
     """The server; it answers in threads that end with the process."""
 
     daemon_threads = True
+    request_queue_size = 128  # connections that wait to be accepted; beyond these a browser waits a second
     allow_reuse_address = os.name == "posix"  # elsewhere it would share the port with another program
 
     def __init__(self, stores: Sequence[Path] = (), port: int = 0) -> None:
@@ -241,7 +243,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _admit(self) -> str | None:
         """Return what was asked for, after the token; None if the request was refused."""
         host = self.headers.get("Host", "")
-        if (host.rpartition(":")[0] or host) not in _OWN_NAMES:
+        if not _OWN_NAME.fullmatch(host):
             self._refuse(HTTPStatus.FORBIDDEN, "this server answers this machine only")
             return None
         site = self.headers.get("Sec-Fetch-Site", "none")
@@ -249,7 +251,11 @@ class _Handler(BaseHTTPRequestHandler):
         if self.headers.get("Origin") not in (None, f"http://{host}") or not is_asked_by_us:
             self._refuse(HTTPStatus.FORBIDDEN, "this server answers its own page only")
             return None
-        _, _, path = urlsplit(self.path).path.partition("/")
+        try:
+            _, _, path = urlsplit(self.path).path.partition("/")
+        except ValueError:
+            self._refuse(HTTPStatus.BAD_REQUEST, "this is no address")
+            return None
         token, slash, rest = path.partition("/")
         if not hmac.compare_digest(token.encode(), self.server.token.encode()):
             self._send(HTTPStatus.FORBIDDEN, "text/html", _NO_TOKEN.encode(), close=True)
@@ -258,6 +264,10 @@ class _Handler(BaseHTTPRequestHandler):
             self._refuse(HTTPStatus.NOT_FOUND, "there is no such page")
             return None
         return rest
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """What is refused before it is looked at, such as an unknown method, with the headers of all answers."""
+        self._refuse(HTTPStatus(code), message or HTTPStatus(code).phrase)
 
     def _refuse(self, status: HTTPStatus, why: str) -> None:
         self._send(status, "text/plain", f"{why}\n".encode(), close=True)

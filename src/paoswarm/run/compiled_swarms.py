@@ -24,8 +24,6 @@ from paoswarm.run.stopping import Limits, Status
 from paoswarm.space.space import Space
 from paoswarm.store.identity import OtherRun
 from paoswarm.store.journal import Journal
-from paoswarm.store.log import DamagedStore
-from paoswarm.store.states import Saved
 
 _CALL = 0.2  # seconds that a call of the engine may take: an interrupt waits so long
 _SECONDS = 5.0  # between two records in a store, at least
@@ -221,10 +219,10 @@ class StoredStates:
         Raises `OtherRun` if the function has changed, or if these limits lead to other runs.
         """
         self._journal.confirm(self._measure)
-        saved = self._journal.restore()
+        saved = self._journal.restore(self._shapes(runs))
         if saved is None:
             return None
-        state = self._checked(saved, runs)
+        state = State(**saved.arrays)
         self._check_limits(int(np.max(state.nit)))
         self._generation = saved.generation
         return WhereRunsStand(saved.generation, state, [saved.history])
@@ -265,19 +263,12 @@ class StoredStates:
         values = self._engine.evaluate(self._space.coordinates(points)).tolist()
         return ["returned NaN" if value != value else value for value in values]
 
-    def _checked(self, saved: Saved, runs: int) -> State:
-        """The recorded state, if its arrays fit the program."""
-        p = self._program
-        n, d = p.n_particles, p.n_dimensions
+    def _shapes(self, runs: int) -> dict[str, tuple[int, ...]]:
+        """The shapes of the arrays of a state."""
+        n, d = self._program.n_particles, self._program.n_dimensions
         shapes: dict[str, tuple[int, ...]] = {"x": (runs, n, d), "v": (runs, n, d), "best": (runs, n, d)}
         shapes |= dict.fromkeys(("value", "best_value", "age"), (runs, n))
-        found = {name: array.shape for name, array in saved.arrays.items()}
-        if found != {name: shapes.get(name, (runs,)) for name in State._fields}:
-            raise DamagedStore(
-                f"{self._journal.path}: the recorded state does not fit the run. The file was not changed: choose "
-                "another store"
-            )
-        return State(**saved.arrays)
+        return {name: shapes.get(name, (runs,)) for name in State._fields}
 
     def _check_limits(self, nit: int) -> None:
         """Raise if the recorded runs are longer than these limits allow, or if schedules depend on other limits."""

@@ -330,9 +330,12 @@ class Journal:
             [found.number], x[None], np.array([found.value]), {} if found.why is None else {0: found.why}, more
         )
 
-    def restore(self) -> Saved | None:
-        """Return the latest recorded state; None if there is none. Raises `DamagedStore` if it makes no sense."""
-        saved = states.latest(self.path)
+    def restore(self, shapes: Mapping[str, tuple[int, ...]]) -> Saved | None:
+        """Return the latest recorded state, with arrays of these shapes; None if there is none.
+
+        Raises `DamagedStore` if it makes no sense.
+        """
+        saved = states.latest(self.path, shapes)
         self._saved_columns = 0 if saved is None else saved.history.shape[1]
         return saved
 
@@ -347,14 +350,11 @@ class Journal:
         if self._is_incomplete:
             self._is_open = False  # announced again, by which readers know that the pieces before belong to no state
         self._announce()
-        is_large = self._log.size > states.LARGE
         counts = {"generation": generation, "evaluations": evaluations, "failed": failed, "t": round(time.time(), 3)}
-        records = states.packed(arrays, history[:, 0 if is_large else self._saved_columns :], counts)
-        if is_large:
-            self._log.replace(states.BEGINNINGS, records)
-        else:
+        is_large = self._log.size > states.LARGE
+        if not (is_large and self._log.replace(states.BEGINNINGS, states.packed(arrays, history, counts))):
             self._is_incomplete = True
-            for record in records:
+            for record in states.packed(arrays, history[:, self._saved_columns :], counts):
                 self._log.append(record)
             self._is_incomplete = False
         self._saved_columns = history.shape[1]

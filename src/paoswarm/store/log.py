@@ -222,6 +222,7 @@ class Log:
                 raise StoreInUse(
                     f"{self.path} is in use by {_describe_writer(self.path)}; only one run can write to a store"
                 )
+            self._remove_draft()
             self.reader = Reader(self.path)
             self.header = self.reader.header()
         except BaseException:
@@ -271,41 +272,57 @@ class Log:
         """Bytes of the file."""
         return os.fstat(self._fd).st_size
 
-    def replace(self, dropped: tuple[bytes, ...], records: Iterable[Record]) -> None:
+    @property
+    def _draft(self) -> Path:
+        """The file that is to take the place of this one; only who has the lock writes it."""
+        target = Path(os.path.realpath(self.path))
+        return target.with_name(f".{target.name}.tmp")
+
+    def _remove_draft(self) -> None:
+        """Remove what a killed process has left; a file of this name that is not ours stays."""
+        with suppress(OSError, StoreError):
+            if not self._draft.is_symlink():
+                with open_regular(self._draft) as file:
+                    start = file.read(len(_FIRST_BYTES))
+                if _FIRST_BYTES.startswith(start):
+                    self._draft.unlink()
+
+    def replace(self, dropped: tuple[bytes, ...], records: Iterable[Record]) -> bool:
         """Replace the file by one without the records that begin like ``dropped``, and with new ones at its end.
 
-        Whenever the process dies, the name stands for the old file or for the new one, and both are complete.
+        Whenever the process dies, the name stands for the old file or for the new one, and both are complete. Returns
+        False, and changes nothing, if no file can be put in the place of this one.
         """
         if os.name == "nt":  # an open file cannot be replaced there
-            for record in records:
-                self.append(record)
-            return
-        target = Path(os.path.realpath(self.path))
-        draft = target.with_name(f".{target.name}.tmp")  # only who has the lock writes it
-        how = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
-        new = -1
+            return False
+        draft, mode = self._draft, stat.S_IMODE(os.fstat(self._fd).st_mode)
+        try:  # a new file: another one of this name, or one that it links to, is not ours to change
+            new = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND, mode)
+        except OSError:  # also if the folder cannot be written
+            return False
         try:
-            new = os.open(draft, how, stat.S_IMODE(os.fstat(self._fd).st_mode))
             with suppress(OSError):  # a file system without locks
                 locked(new)
-            with open_regular(target) as file:
+            with open_regular(self.path) as file:
                 while line := file.readline(_LONGEST):
                     if not line.startswith(dropped):
                         _write(new, line)
             for record in records:
                 _write(new, encode(record))
             os.fsync(new)  # always: a renamed file whose contents were lost would be worse than none
-            os.replace(draft, target)
+            os.replace(draft, os.path.realpath(self.path))
         except BaseException as error:
-            if new >= 0:
-                os.close(new)
+            os.close(new)
             draft.unlink(missing_ok=True)
+            if isinstance(error, PermissionError):  # in this folder only the owner of a file may replace it
+                return False
             if isinstance(error, OSError):
                 raise self._failed(error) from error
             raise
         os.close(self._fd)
         self._fd = new
         self._sync_folder()
+        return True
 
     def _failed(self, error: OSError) -> OSError:
         return OSError(

@@ -42,8 +42,12 @@ class Saved(NamedTuple):
     history: Floats  # (runs, generation + 1)
 
 
-def latest(path: Path) -> Saved | None:
-    """Return the latest state in a file; None if there is none. Raises `DamagedStore` if it makes no sense."""
+def latest(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> Saved | None:
+    """Return the latest state in a file; None if there is none.
+
+    Raises `DamagedStore` if it makes no sense, or if its arrays do not have these shapes. Whatever the file says, no
+    more is unpacked than these arrays hold, and a history of the generations that it states.
+    """
     reader = Reader(path)
     found: list[tuple[Record, dict[str, list[str]]]] = []
     try:
@@ -53,12 +57,16 @@ def latest(path: Path) -> Saved | None:
             found.append((state, pieces))
         if not found:
             return None
-        parts = [_unpacked([("history", state["history"])], pieces["history"]) for state, pieces in found]
         last, pieces = found[-1]
+        if {name: tuple(shape) for name, (_, shape) in last["arrays"].items()} != shapes:
+            raise ValueError("it does not fit the run")
+        histories = [state["history"][1] for state, _ in found]
+        (runs, *_), columns = shapes["x"], sum(n for _, n in histories)
+        if any(n != runs for n, _ in histories) or columns != last["generation"] + 1:
+            raise ValueError("the history does not fit the number of generations")
+        parts = [_unpacked([("history", state["history"])], pieces["history"]) for state, pieces in found]
         arrays = _unpacked(list(last["arrays"].items()), pieces.get("arrays", []))
         history = np.concatenate([part["history"] for part in parts], axis=1)
-        if history.shape[1] != last["generation"] + 1:
-            raise ValueError("the history does not fit the number of generations")
     except StoreError:
         raise
     except (ValueError, TypeError, KeyError, AttributeError, MemoryError, zlib.error) as error:
@@ -113,24 +121,24 @@ def _states(reader: Reader) -> Iterator[tuple[Record, dict[str, list[str]]]]:
 
 
 def _unpacked(described: list[tuple[str, Any]], pieces: list[str]) -> Arrays:
-    """Arrays of these types and shapes from their pieces."""
-    parts = []
-    for text in pieces:
-        unpacking = zlib.decompressobj()
-        parts.append(unpacking.decompress(base64.b64decode(text, validate=True), 2 * _PIECE))
-        if not unpacking.eof:
-            raise ValueError("a piece is too long")
-    data, place = b"".join(parts), 0
-    found: Arrays = {}
+    """Arrays of these types and shapes from their pieces; no more is unpacked than they hold."""
+    sizes = []
     for name, (kind, shape) in described:
         if kind not in _TYPES or not all(type(length) is int and length >= 0 for length in shape):
             raise ValueError(f"{name} has no type or no shape")
-        size = math.prod(shape) * np.dtype(kind).itemsize
-        if place + size > len(data):
-            raise ValueError(f"the data of {name} are missing")
-        flat = np.frombuffer(data[place : place + size], dtype=kind)
+        sizes.append(math.prod(shape) * np.dtype(kind).itemsize)
+    data = bytearray()
+    for text in pieces:
+        unpacking = zlib.decompressobj()
+        data += unpacking.decompress(base64.b64decode(text, validate=True), sum(sizes) - len(data) + 1)
+        if not unpacking.eof or len(data) > sum(sizes):
+            raise ValueError("there are more data than the arrays hold")
+    if len(data) < sum(sizes):
+        raise ValueError("data of the arrays are missing")
+    found: Arrays = {}
+    place = 0
+    for (name, (kind, shape)), size in zip(described, sizes, strict=True):
+        flat = np.frombuffer(data, dtype=kind, count=math.prod(shape), offset=place)
         found[name] = flat.astype(np.dtype(kind).newbyteorder("="), copy=True).reshape(shape)
         place += size
-    if place != len(data):
-        raise ValueError("there are more data than the arrays hold")
     return found

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from paoswarm._text import printable
 from paoswarm.core.arrays import Floats
 from paoswarm.space.space import Space
 from paoswarm.store.log import Reader, Record, StoreError, open_regular
@@ -222,7 +223,7 @@ class Progress:
 
     def __str__(self) -> str:
         path = self._given.path if isinstance(self._given, GrowingStore) else self._given
-        return f"{path}: {self._shown}"
+        return printable(f"{path}: {self._shown}")  # names and messages in a file may be anything
 
     def _described(self, store: GrowingStore, writer: Any) -> str:
         method, row = store.run["problem"].get("method"), np.array(self.where)
