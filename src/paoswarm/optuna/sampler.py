@@ -14,7 +14,7 @@ from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
 from paoswarm import AdaptivePAO, Method
-from paoswarm.helpers import flag, whole_number
+from paoswarm.helpers import flag, of_kind, whole_number
 from paoswarm.optuna.shared_search import ATTEMPTS, SharedSearch, TrialSpace, is_taken, known_trials
 from paoswarm.optuna.study_trials import ATTRIBUTE, Seat, Seats, StudyTrials
 
@@ -86,6 +86,10 @@ class PAOSampler(BaseSampler):
         self._seed = whole_number("seed", given, 0)
         self._method = AdaptivePAO() if method is None else method
         self._has_categories = flag("categories_in_swarm", categories_in_swarm)
+        if independent_sampler is not None:
+            of_kind("independent_sampler", independent_sampler, BaseSampler, "a sampler of Optuna")
+        if constraints_func is not None:
+            of_kind("constraints_func", constraints_func, Callable, "a function of a trial")
         self._independent = TPESampler(seed=seed) if independent_sampler is None else independent_sampler
         self._constraints_func = constraints_func
         self._forget()
