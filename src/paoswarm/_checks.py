@@ -6,6 +6,7 @@ import difflib
 import inspect
 import math
 import numbers
+import os
 from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
@@ -125,6 +126,20 @@ def flag(name: str, given: Any) -> bool:
     if not isinstance(given, bool | np.bool_):
         raise TypeError(f"{name} must be True or False, got {given!r}")
     return bool(given)
+
+
+def of_kind(name: str, given: Any, kinds: Any, what: str) -> Any:
+    """Return ``given`` if it is an instance of one of the kinds, which ``what`` describes."""
+    if not isinstance(given, kinds):
+        raise TypeError(f"{name} must be {what}, got {given!r}")
+    return given
+
+
+def texts(name: str, given: Any) -> list[str]:
+    """Return one text or path, or several, as a list of text."""
+    what = "a text or a path, or a list of them"
+    several = given if np.iterable(given) and not isinstance(given, str) else [given]
+    return [os.fspath(of_kind(name, one, str | os.PathLike, what)) for one in several]
 
 
 def unmasked(given: Any) -> Any:

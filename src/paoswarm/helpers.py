@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from paoswarm._extras import ProgressBar, cores, need, on_first_use
 
 if TYPE_CHECKING:
-    from paoswarm._checks import choices, counted, flag, number_between, positive_number, whole_number
+    from paoswarm._checks import choices, counted, flag, number_between, of_kind, positive_number, texts, whole_number
     from paoswarm._text import describe_error, plain, printable, text_of
     from paoswarm.evaluate.program_output import read_table
     from paoswarm.fitting.comparison import recorded_comparison
@@ -30,6 +30,7 @@ __all__ = [
     "is_running",
     "need",
     "number_between",
+    "of_kind",
     "on_first_use",
     "plain",
     "positive_number",
@@ -37,11 +38,12 @@ __all__ = [
     "read_table",
     "recorded_comparison",
     "text_of",
+    "texts",
     "whole_number",
 ]
 
 if not TYPE_CHECKING:  # a type checker that saw it would accept any misspelt name
-    checks = ("choices", "counted", "flag", "number_between", "positive_number", "whole_number")
+    checks = ("choices", "counted", "flag", "number_between", "of_kind", "positive_number", "texts", "whole_number")
     homes = dict.fromkeys(checks, "paoswarm._checks")
     homes |= dict.fromkeys(("describe_error", "plain", "printable", "text_of"), "paoswarm._text")
     homes |= {"behaviour": "paoswarm.methods.behaviour", "describe": "paoswarm.store.encoding"}

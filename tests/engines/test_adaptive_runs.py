@@ -56,14 +56,14 @@ def side_by_side(method, fun, d, n, seed, generations):
     key = counter.run_keys(np.random.SeedSequence(seed), 1)[0]
     limits = adaptive_engine.AdaptiveLimits(10**9, 10**9, -math.inf, False, plan.is_single)
     run = adaptive_state.new_run(plan.series, d, n, n_coefficients(d), points_for(n_coefficients(d)))
-    pointer, nfev = objective(fun, d).pointer, 0
+    own, nfev = objective(fun, d), 0
     for _, (state, m) in zip(range(generations), reference(method, rows(fun), n, lower, upper, key), strict=False):
         run = adaptive_state.with_room(run)
         before = int(run.facts[0]["n_history"])
-        adaptive_engine.advance(pointer, lower, upper, limits, key, np.empty((0, d)), n, run, 1)
+        adaptive_engine.advance(own.pointer, own.data, lower, upper, limits, key, np.empty((0, d)), n, run, 1)
         if run.facts[0]["n_history"] == before:  # it wanted more room
             run = adaptive_state.with_room(run)
-            adaptive_engine.advance(pointer, lower, upper, limits, key, np.empty((0, d)), n, run, 1)
+            adaptive_engine.advance(own.pointer, own.data, lower, upper, limits, key, np.empty((0, d)), n, run, 1)
         nfev += m
         assert run.facts[0]["nfev"] == nfev
         yield state, run

@@ -291,8 +291,8 @@ def test_an_objective_is_kept_only_if_its_globals_are_constants():
     from paoswarm.engines.numba_objective import objective
 
     jitted = numba.njit(bowl)
-    assert objective(jitted, 2) is objective(jitted, 2)
-    assert objective(jitted, 2) is not objective(jitted, 3)
+    assert objective(jitted, 2).pointer is objective(jitted, 2).pointer
+    assert objective(jitted, 2).pointer is not objective(jitted, 3).pointer
     place = 0.5
     for place in (0.5, 1.5):
         assert abs(many("numba", lambda x: (x[0] - place) ** 2 + x[1] ** 2, runs=1).x[0, 0] - place) < 1e-3  # noqa: B023

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from paoswarm.evaluate.child import Answered, Unloadable
-from paoswarm.evaluate.dispatch import Dispatcher
+from paoswarm.evaluate.dispatch import Dispatcher, Parcel
 from paoswarm.evaluate.engines import EngineDown, WorkerPool
 from paoswarm.evaluate.worker import NeedsFunction
 
@@ -503,3 +503,17 @@ def test_the_reason_is_kept_short():
     assert len(reason) < 350
     assert "\n" not in reason
     assert reason.endswith("...")
+
+
+def test_submitting_looks_at_each_parcel_a_few_times(monkeypatch):
+    looks, before = [0], Parcel.must_run_alone
+
+    def counted(parcel):
+        looks[0] += 1
+        return before.fget(parcel)
+
+    monkeypatch.setattr(Parcel, "must_run_alone", property(counted))
+    dispatcher = Dispatcher(ScriptedEngine(answer_all, slots=None), 0)
+    send(dispatcher, *[1] * 500)
+    assert len(receive_all(dispatcher)) == 500
+    assert looks[0] <= 5 * 500

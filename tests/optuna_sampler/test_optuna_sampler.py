@@ -20,7 +20,8 @@ from optuna.storages.journal import JournalFileBackend
 from optuna.trial import TrialState
 
 from paoswarm.optuna import PAOSampler
-from paoswarm.optuna.shared_search import ATTRIBUTE, Seat, TrialSpace
+from paoswarm.optuna.shared_search import TrialSpace
+from paoswarm.optuna.study_trials import ATTRIBUTE, Seat
 
 
 @pytest.fixture(autouse=True)
@@ -172,6 +173,7 @@ def test_of_two_workers_who_close_a_generation_at_once_the_lower_trial_is_right(
     number = next(t.number for t in study.trials if t.system_attrs.get(ATTRIBUTE) == list(right))
     other = right._replace(told=[None] * len(right.told))
     study._storage._get_trial(study.trials[number]._trial_id).system_attrs[ATTRIBUTE] = list(other)
+    study.sampler = whole(3)  # finished trials are not read twice
     study.optimize(objective, n_trials=20)
     assert params(study)[20:] != params(honest)[20:]
 
@@ -434,3 +436,22 @@ def test_studies_of_the_same_name_in_two_storages_share_a_sampler_but_nothing_el
         study = optuna.create_study(study_name="same", sampler=sampler)
         study.optimize(fun, n_trials=20)
         assert [ATTRIBUTE in trial.system_attrs for trial in study.trials] == [False] + 19 * [True]
+
+
+def test_a_new_trial_does_not_read_the_finished_ones_again(monkeypatch):
+    before, count = optuna.trial.FrozenTrial.system_attrs, 0
+
+    def counted(trial):
+        nonlocal count
+        count += 1
+        return before.fget(trial)
+
+    counts = []
+    for n in (30, 300):
+        study = run(objective, n)
+        with monkeypatch.context() as patch:
+            patch.setattr(optuna.trial.FrozenTrial, "system_attrs", property(counted, before.fset))
+            count = 0
+            study.optimize(objective, n_trials=10)
+        counts.append(count)
+    assert counts[1] <= counts[0] + 10

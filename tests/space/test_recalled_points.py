@@ -231,3 +231,15 @@ def test_failed_points_are_not_kept():
     cut = known.recall(np.array([[2.0], [3.0], [2.0]]))
     assert_array_equal(known.values(cut, np.empty(0)), [5.0])  # time was up: nothing after the gap
     assert known.n_recalled == 1
+
+
+def entry(p):
+    return (p["entry"] - 30) ** 2 + p.get("x", 0.0)
+
+
+@pytest.mark.parametrize("maxfev", [7, 60, 400])
+@pytest.mark.parametrize("more", [{}, {"x": (0.0, 1.0)}], ids=["entries", "with a number"])
+def test_a_budget_below_six_points_for_each_entry_is_enough(maxfev, more):
+    found = ps.minimize(entry, {"entry": ps.Choice(list(range(100)))} | more, maxfev=maxfev, rng=1)
+    assert found.nfev == (maxfev if more else min(maxfev, 100))
+    assert found.nit > 0 or not more

@@ -51,6 +51,7 @@ from paoswarm.engines.adaptive_swarms import (
     tell_element,
 )
 from paoswarm.engines.counter import Words
+from paoswarm.engines.engines import ForNumba
 from paoswarm.engines.numba_objective import objective
 from paoswarm.engines.program import CONVERGED, FAILED, RUNNING, TARGET
 from paoswarm.engines.search_plan import SearchPlan
@@ -88,7 +89,7 @@ def _kept_for(sources: int) -> Any:
     """`advance`, kept on disk: numba knows its code again by the variables of its closure, not by what it calls."""
 
     @numba.njit(nogil=True, cache=True, error_model="numpy")
-    def advance(fun, low, high, limits, key, given, n_first, run, generations):
+    def advance(fun, data, low, high, limits, key, given, n_first, run, generations):
         """Move a run on by so many generations, or to its end, or until it wants more room (`with_room`).
 
         ``given`` are the first points (n, d); if there are none, the first ``n_first`` are a Latin hypercube.
@@ -119,7 +120,7 @@ def _kept_for(sources: int) -> Any:
                 n_asked = ask(lanes, k, search_key(key, lanes.own[k].search), low, high, room)
                 m = min(n_asked, left)
             points, values = room.points[:m], room.values[:m]
-            fun(points.ctypes, m, values.ctypes)
+            fun(points.ctypes, m, values.ctypes, data)
             _count(run, points, values, is_first)
             if m == n_asked:
                 charge(run, k, points, values)
@@ -340,7 +341,7 @@ class AdaptiveRuns:
     def __init__(
         self,
         plan: SearchPlan,
-        fun: Callable[..., Any],
+        fun: Callable[..., Any] | ForNumba,
         lower: Floats,
         upper: Floats,
         n_particles: int,
@@ -354,7 +355,7 @@ class AdaptiveRuns:
         self._sizes = d, n_particles, n_coefficients(d), points_for(n_coefficients(d))
         self._plan, self._keys, self._given = plan, keys, given
         self._fun = objective(fun, d)
-        self._problem = self._fun.pointer, lower, upper, limits
+        self._problem = self._fun.pointer, self._fun.data, lower, upper, limits
         self._is_side_by_side = is_side_by_side
         self._threads = min(threads or cores(), len(keys))
         self._waiting = deque(range(len(keys)))
@@ -368,6 +369,10 @@ class AdaptiveRuns:
         """Let the threads work; ``ended`` is called by them with each run that has ended, which is then forgotten."""
         pool = ThreadPoolExecutor(self._threads, thread_name_prefix="paoswarm")
         return pool, [pool.submit(self._work, ended) for _ in range(self._threads)]
+
+    def evaluate(self, points: Floats) -> Floats:
+        """The objective at points ``(m, d)``."""
+        return self._fun(points)
 
     def stop(self) -> None:
         """Ask the threads to end after their slices."""

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
-import math
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
@@ -79,7 +77,7 @@ class Numba:
         if self.threads is not None:
             object.__setattr__(self, "threads", whole_number("threads", self.threads, 1))
 
-    def make(self, program: Program, fun: Callable[..., Any]) -> CompiledEngine:
+    def make(self, program: Program, fun: Callable[..., Any] | ForNumba) -> CompiledEngine:
         """The engine for a program and an objective."""
         need("numba", extra="numba", user="engine='numba'")
         from paoswarm.engines.numba_engine import NumbaEngine
@@ -189,43 +187,42 @@ def _engine_of(fun: Any) -> Compiled | None:
     return Cuda() if jax.default_backend() == "gpu" and find_spec("cupy") is not None else Jax()
 
 
-def bound(engine: Compiled, fun: Callable[..., Any], args: tuple[Any, ...]) -> Callable[..., Any]:
-    """The function of the point alone: ``fun(x, *args)``, in a form that the engine can compile."""
-    if not args:
-        return fun
-    made = _bound_for_numba(fun, args) if isinstance(engine, Numba) else lambda x: fun(x, *args)
-    made.__name__ = getattr(fun, "__name__", repr(fun))  # for messages
+class ForNumba(NamedTuple):
+    """A function for numba, with everything that may differ between calls: data, which is no part of the program."""
+
+    fun: Callable[..., Any]
+    args: tuple[Any, ...] = ()  # after the point
+    variables: Variables | None = None  # if the point is not made of the coordinates themselves
+
+
+class Variables(NamedTuple):
+    """How the variables (n,) of a point follow from its coordinates (d,)."""
+
+    place: Any  # (n,), which coordinate
+    is_fixed: Any  # (n,)
+    is_log: Any  # (n,)
+    at_lower: Any  # (n,), the values at the bounds; fixed values are in both
+    at_upper: Any
+    lower: Any  # (d,), the bounds of the coordinates
+    upper: Any
+
+
+def to_compile(engine: Compiled, fun: Callable[..., Any], args: tuple[Any, ...], space: Space) -> Any:
+    """The user's function ``fun(x, *args)`` of a point in the form that the engine compiles."""
+    if isinstance(engine, Numba):
+        return ForNumba(fun, args, None if space.is_plain else _variables(space))
+    of_point = (lambda x: fun(x, *args)) if args else fun
+    made = of_point if space.is_plain else _for_jax(of_point, space)
+    if made is not fun:
+        made.__name__ = getattr(fun, "__name__", repr(fun))  # for messages
     return made
 
 
-def _bound_for_numba(fun: Callable[..., Any], args: tuple[Any, ...]) -> Callable[..., Any]:
-    """A closure, whose variables are constants to numba."""
-    numba = need("numba", extra="numba", user="engine='numba'")
-    for i, value in enumerate(args):
-        try:
-            if isinstance(value, list):  # numba has lists, but not as constants
-                raise ValueError
-            numba.typeof(value)
-        except ValueError:
-            raise TypeError(
-                f"args[{i}] is a {type(value).__name__}, which numba cannot compile; give numbers, arrays, or tuples "
-                "of them"
-            ) from None
-    inner = jitted(fun)
-    return lambda x: inner(x, *args)
-
-
-def jitted(fun: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that numba compiles when another one calls it, with the options of objectives."""
-    if hasattr(fun, "py_func"):
-        return fun
-    numba = need("numba", extra="numba", user="engine='numba'")
-    if not inspect.isfunction(fun):
-        raise TypeError(f"numba compiles functions, and this is a {type(fun).__name__}; write a function of one point")
-    from paoswarm.engines.numba_objective import FASTMATH
-
-    made: Callable[..., Any] = numba.njit(error_model="numpy", fastmath=FASTMATH)(fun)
-    return made
+def _variables(space: Space) -> Variables:
+    is_fixed = np.array([isinstance(one, Fixed) for one in space.variables])
+    is_log = np.array([isinstance(one, Real) and one.log for one in space.variables])
+    at_lower, at_upper = (space.rows(end[None])[0] for end in (space.lower, space.upper))
+    return Variables(np.cumsum(~is_fixed) - 1, is_fixed, is_log, at_lower, at_upper, space.lower, space.upper)
 
 
 def name_of(engine: CompiledEngine) -> str:
@@ -248,40 +245,6 @@ def check_space(engine: Compiled, space: Space) -> None:
             "a function for numba gets an array, so its variables have no names: give them as a list, or use "
             "engine='jax' or 'numpy'"
         )
-
-
-def of_coordinates(engine: Compiled, fun: Callable[..., Any], space: Space) -> Callable[..., Any]:
-    """The user's function of a point as a function of its coordinates."""
-    if space.is_plain:
-        return fun
-    made = _for_numba(fun, space) if isinstance(engine, Numba) else _for_jax(fun, space)
-    made.__name__ = getattr(fun, "__name__", repr(fun))  # for messages
-    return made
-
-
-def _for_numba(fun: Callable[..., Any], space: Space) -> Callable[..., Any]:
-    inner, d = jitted(fun), len(space.variables)
-    place = np.cumsum([not isinstance(one, Fixed) for one in space.variables]) - 1
-    is_fixed = np.array([isinstance(one, Fixed) for one in space.variables])
-    is_log = np.array([isinstance(one, Real) and one.log for one in space.variables])
-    at_lower, at_upper = (space.rows(end[None])[0] for end in (space.lower, space.upper))  # fixed values in both
-    lower, upper = space.lower, space.upper
-
-    def at_coordinates(z: Any) -> Any:
-        x = np.empty(d)
-        for i in range(d):
-            k = place[i]
-            if is_fixed[i] or (is_log[i] and z[k] <= lower[k]):
-                x[i] = at_lower[i]
-            elif is_log[i] and z[k] >= upper[k]:
-                x[i] = at_upper[i]
-            elif is_log[i]:
-                x[i] = min(max(math.exp(z[k]), at_lower[i]), at_upper[i])
-            else:
-                x[i] = z[k]
-        return inner(x)
-
-    return at_coordinates
 
 
 def _for_jax(fun: Callable[..., Any], space: Space) -> Callable[..., Any]:

@@ -23,6 +23,7 @@ from numba.extending import overload
 from paoswarm._extras import cores
 from paoswarm.core.arrays import Floats
 from paoswarm.engines import counter, numba_noise, numba_step
+from paoswarm.engines.engines import ForNumba
 from paoswarm.engines.numba_objective import objective
 from paoswarm.engines.numba_options import INNER, OPTIONS, Apart, inner_loops, loops
 from paoswarm.engines.program import (
@@ -103,7 +104,7 @@ def make_room(n: int, d: int, reach: int, noise: int, dtype: Any) -> tuple[Any, 
 
 
 @loops
-def advance(fun, step, keep, how, is_periodic, table, budget, box, rules, keys, generation, state, history, room):
+def advance(fun, data, step, keep, how, is_periodic, table, budget, box, rules, keys, generation, state, history, room):
     """Move runs on by as many generations as ``history`` (runs, k) has columns, or until they end.
 
     If it has none, see which first swarms have already come to an end. ``how`` are walls, scale, codes and neighbours
@@ -133,7 +134,7 @@ def advance(fun, step, keep, how, is_periodic, table, budget, box, rules, keys, 
                 keys[r], generation + t, rows, walls, scale, codes, neighbours, moved, at, speed, home, leader, low,
                 high, known, best_known, first, second, d1, d2, space,
             )  # fmt: skip
-            fun(_doubled(at, points).ctypes, moved, known.ctypes)
+            fun(_doubled(at, points).ctypes, moved, known.ctypes, data)
             n_failed[r] += compare(known[:moved], best_known[:moved], waited[:moved], marks[:moved])
             keep(marks.ctypes, moved, at.ctypes, home.ctypes)
             before, top = top, lowest(best_known)
@@ -263,7 +264,11 @@ class NumbaEngine:
     longest, at_once = 10**9, 16
 
     def __init__(
-        self, program: Program, fun: Callable[..., Any], precision: str = "double", threads: int | None = None
+        self,
+        program: Program,
+        fun: Callable[..., Any] | ForNumba,
+        precision: str = "double",
+        threads: int | None = None,
     ) -> None:
         self._program = program
         self._fun = objective(fun, program.n_dimensions)
@@ -320,7 +325,7 @@ class NumbaEngine:
         ``state`` are changed.
         """
         history = np.empty((len(keys), count))
-        swarm = (self._fun.pointer, self._step, self._keep, self._how, self._is_periodic, self._table)
+        swarm = (self._fun.pointer, self._fun.data, self._step, self._keep, self._how, self._is_periodic, self._table)
         ends = (self._program.evaluations, self._box, self._rules)
 
         def work(part: slice) -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import inspect
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from hashlib import blake2b
+from types import CellType, CodeType, ModuleType, NoneType
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numba
 import numpy as np
@@ -15,89 +17,164 @@ from numba import types
 
 from paoswarm._checks import FOR_RESIDUALS
 from paoswarm.core.arrays import Floats
+from paoswarm.engines import numba_data
+from paoswarm.engines.engines import ForNumba
 from paoswarm.engines.numba_options import Apart
 
 # Sums may be taken in any order, so that they become vector instructions. NaN and infinities keep their meaning.
 FASTMATH = {"contract", "reassoc", "nsz", "arcp"}
 _POINT = types.Array(types.float64, 1, "C")
 _CONSTANT_POINT = types.Array(types.float64, 1, "C", readonly=True)
-_SIGNATURE = types.void(types.CPointer(types.float64), types.int64, types.CPointer(types.float64))
+_SIGNATURE = types.void(types.CPointer(types.float64), types.int64, types.CPointer(types.float64), types.int64)
+_KEPT = 128  # programs: more than one session writes
+_PLAIN = (NoneType, bool, int, float, complex, str, bytes, np.generic)
 
 
-_KEPT: WeakKeyDictionary[Any, dict[int, Objective]] = WeakKeyDictionary()
-
-
-def objective(fun: Callable[..., Any], d: int) -> Objective:
-    """The compiled objective, kept from call to call for functions of `numba.njit`.
-
-    For them it is known that globals are constants. Of a plain function they may have changed since the last call.
-    """
-    if not hasattr(fun, "py_func"):
-        return Objective(fun, d)
-    known = _KEPT.setdefault(fun, {})
-    if d not in known:
-        known[d] = Objective(fun, d)
-    return known[d]
+def objective(fun: Callable[..., Any] | ForNumba, d: int) -> Objective:
+    """The compiled objective of ``d`` unknowns. Its program is kept for other calls and other data."""
+    python, args, variables = fun if isinstance(fun, ForNumba) else ForNumba(fun)
+    kinds = [numba_data.type_of(value, f"args[{i}]") for i, value in enumerate(args)]
+    kind = types.Tuple([types.Tuple(kinds), numba_data.type_of(variables, "variables")])
+    return Objective(_program(_Source(python), kind, d), (args, variables))
 
 
 class Objective:
-    """An objective of ``d`` unknowns as a pointer to compiled code.
-
-    The code is a loop over points. The number of unknowns is a constant in it, so that loops over unknowns are
-    unrolled. A point where the objective raises an error has failed. An objective that writes to its point gets a copy.
+    """An objective and its data.
 
     Attributes
     ----------
-    pointer : compiled code ``(points, m, values) -> None``
+    pointer : compiled code ``(points, m, values, data) -> None``
+    data : int
+        The address of the data, which live as long as this object.
     """
 
-    def __init__(self, fun: Callable[..., Any], d: int) -> None:
-        python = getattr(fun, "py_func", fun)
-        fastmath = getattr(fun, "targetoptions", {}).get("fastmath", FASTMATH)
-        options = {"error_model": "numpy", "fastmath": fastmath}
-        one, writes = _compiled(python, getattr(fun, "__name__", repr(fun)), options)
-
-        def measure(points: Any, m: int, values: Any) -> None:
-            rows, found = numba.carray(points, (m, d)), numba.carray(values, (m,))
-            own = np.empty(d) if writes else rows[0]  # one for all points: what an error leaves behind is not freed
-            for i in range(m):
-                if writes:
-                    own[:] = rows[i]
-                try:
-                    value = one(own if writes else rows[i])
-                except Exception:
-                    value = math.nan
-                found[i] = math.nan if value == -math.inf else value
-
-        self._d = d
-        self.pointer = numba.cfunc(_SIGNATURE, pipeline_class=Apart, **options)(measure)
+    def __init__(self, pointer: Any, args: tuple[Any, ...]) -> None:
+        self.pointer, self._data = pointer, numba_data.Data(args)
+        self.data = self._data.address
 
     def __call__(self, points: Floats) -> Floats:
         """The values at points ``(m, d)``."""
         rows = np.ascontiguousarray(points, dtype=float)
         values = np.empty(len(rows))
         call = self.pointer.ctypes
-        first, _, last = call.argtypes
-        call(rows.ctypes.data_as(first), len(rows), values.ctypes.data_as(last))
+        first, _, last, _ = call.argtypes
+        call(rows.ctypes.data_as(first), len(rows), values.ctypes.data_as(last), self.data)
         return values
 
 
-def _compiled(python: Any, name: str, options: dict[str, Any]) -> tuple[Any, bool]:
+class _Source:
+    """A function, equal to another if its program is: the same code, and the same constants from outside of it.
+
+    A function of `numba.njit` is itself alone: its globals are constants. Those of a plain function may have changed.
+    """
+
+    def __init__(self, fun: Any) -> None:
+        self.python = getattr(fun, "py_func", fun)
+        self.name = getattr(fun, "__name__", repr(fun))
+        if not inspect.isfunction(self.python):
+            raise TypeError(
+                f"numba compiles functions of one point, and {self.name} is a {type(self.python).__name__}; write a "
+                "function, and give its data as args= or as arrays from outside of it"
+            )
+        self.fastmath = getattr(fun, "targetoptions", {}).get("fastmath", FASTMATH)
+        self._key = (fun,) if fun is not self.python else (fun.__code__, *_constants(fun))
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Source) and self._key == other._key
+
+
+def _constants(fun: Any) -> Iterator[Any]:
+    """What a function uses from outside of it, in a form that can be compared."""
+    names = frozenset(name for code in _with_nested(fun.__code__) for name in code.co_names)
+    for cell in fun.__closure__ or ():
+        yield object() if cell == CellType() else _comparable(cell.cell_contents, names)
+    for name in sorted(names & fun.__globals__.keys()):
+        yield name, _comparable(fun.__globals__[name], names)
+
+
+def _with_nested(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _with_nested(constant)
+
+
+def _comparable(value: Any, names: frozenset[str]) -> Any:
+    """A constant, of a module those with these names; what may have changed unseen is equal to nothing."""
+    if isinstance(value, np.ndarray) and not value.dtype.hasobject:
+        return value.dtype.str, value.shape, blake2b(value.tobytes()).digest()
+    if isinstance(value, tuple):
+        return type(value), *(_comparable(part, names) for part in value)
+    if isinstance(value, ModuleType):
+        used = sorted(names & vars(value).keys())
+        return value.__name__, *(_comparable(vars(value)[name], names - {name}) for name in used)
+    if isinstance(value, _PLAIN):
+        return type(value), repr(value)
+    return value if callable(value) else object()
+
+
+@lru_cache(maxsize=_KEPT)
+def _program(source: _Source, kind: Any, d: int) -> Any:
+    """A function as a pointer to compiled code, with data of this type.
+
+    The code is a loop over points (d,). The number of unknowns is a constant in it, so that loops over unknowns are
+    unrolled. A point where the function raises an error has failed. A function that writes to its point gets a copy.
+    """
+    options = {"error_model": "numpy", "fastmath": source.fastmath}
+    (kinds, variables), read = kind, numba_data.reader(kind)
+    one, writes = _compiled(source, kinds, options)
+    has_variables = variables is not types.none
+    is_own = writes or has_variables
+
+    def measure(points: Any, m: int, values: Any, data: int) -> None:
+        rows, found = numba.carray(points, (m, d)), numba.carray(values, (m,))
+        args, variables = read(data)
+        n = len(variables.place) if has_variables else d
+        own = np.empty(n) if is_own else rows[0]  # one for all points: what an error leaves behind is not freed
+        for i in range(m):
+            if has_variables:
+                _decode(rows[i], variables, own)
+            elif is_own:
+                own[:] = rows[i]
+            given = (own if is_own else rows[i],) + args  # noqa: RUF005 - numba cannot unpack in a call that may raise
+            try:
+                value = one(*given)
+            except Exception:
+                value = math.nan
+            found[i] = math.nan if value == -math.inf else value
+
+    return numba.cfunc(_SIGNATURE, pipeline_class=Apart, **options)(measure)
+
+
+@numba.njit(cache=True)
+def _decode(z, variables, x):
+    """The variables at coordinates ``z``."""
+    for i in range(len(x)):
+        k, low, high = variables.place[i], variables.at_lower[i], variables.at_upper[i]
+        if variables.is_fixed[i]:
+            x[i] = low
+        elif not variables.is_log[i]:
+            x[i] = z[k]
+        elif z[k] <= variables.lower[k]:
+            x[i] = low
+        else:
+            x[i] = high if z[k] >= variables.upper[k] else min(max(math.exp(z[k]), low), high)
+
+
+def _compiled(source: _Source, kinds: Any, options: dict[str, Any]) -> tuple[Any, bool]:
     """The compiled function of one point, and whether it may write to the point."""
-    if not inspect.isfunction(python):
-        raise TypeError(
-            f"numba compiles functions of one point, and {name} is a {type(python).__name__}; write a function, and "
-            "give its data as args= or as arrays from outside of it"
-        )
     try:
-        return numba.njit(types.float64(_CONSTANT_POINT), forceinline=True, **options)(python), False
+        return numba.njit(types.float64(_CONSTANT_POINT, *kinds), forceinline=True, **options)(source.python), False
     except Exception:  # it may write to its point, or call a compiled function that could
         pass
     try:
-        return numba.njit(types.float64(_POINT), forceinline=True, **options)(python), True
+        return numba.njit(types.float64(_POINT, *kinds), forceinline=True, **options)(source.python), True
     except Exception as error:  # of numba, or of Python where numba looks something up
         raise TypeError(
-            f"numba cannot compile {name}, which must be a function of one point x (d,) that returns a number: "
+            f"numba cannot compile {source.name}, which must be a function of one point x (d,) that returns a number: "
             f"{_reason(error)}. Use engine='numpy' for a function that is not compiled; {FOR_RESIDUALS}"
         ) from error
 

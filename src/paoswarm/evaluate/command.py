@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from paoswarm._checks import flag, real_number
+from paoswarm._checks import flag, of_kind, real_number, texts
 from paoswarm.evaluate.program import (
     MOST_BYTES,
     check_names,
@@ -119,16 +119,17 @@ class Command:
         if not isinstance(command, str) or not command.strip():
             raise ValueError(f"command must be a program with its arguments as one text, got {command!r}")
         self.command = command
-        self.folder = folder if isinstance(folder, bool) else os.fspath(folder)
-        self.templates = [os.fspath(one) for one in _several(templates)]
-        self.value_from, self.pattern = value_from, pattern
-        self.also = _several(also)
+        self.folder = folder if isinstance(folder, bool) else _path("folder", folder)
+        self.templates = texts("templates", templates)
+        self.value_from = None if value_from is None else of_kind("value_from", value_from, str, "the name of a file")
+        self.pattern = pattern
+        self.also = texts("also", also)
         self.factor = real_number("factor", factor, -math.inf, may_equal=False)
-        self.outputs = outputs if outputs is None or isinstance(outputs, str) else list(outputs)
-        self.at = {name: np.asarray(places, dtype=float).tolist() for name, places in (at or {}).items()}
+        self.outputs = outputs if outputs is None or isinstance(outputs, str) else texts("outputs", outputs)
+        self.at = _places(at)
         self.shell = flag("shell", shell)
-        self.keep = None if keep is None else os.fspath(keep)
-        self.cwd = str(Path.cwd() if cwd is None else Path(cwd).absolute())
+        self.keep = None if keep is None else _path("keep", keep)
+        self.cwd = str(Path.cwd() if cwd is None else Path(_path("cwd", cwd)).absolute())
         self._check_reading()
         self._check_files()
         # Read now: the text travels to workers, and an edit during the run has no effect.
@@ -234,7 +235,7 @@ class Command:
         elif not (is_whole or self.outputs is None or self.pattern):
             raise WrongOutput(f"a table must not be longer than {where}; let it write a file, and give value_from")
         if self.outputs is not None:
-            found = Columns(_several(self.outputs), self.at).read(output, self.pattern, where)
+            found = Columns(texts("outputs", self.outputs), self.at).read(output, self.pattern, where)
             return found[self.outputs] if isinstance(self.outputs, str) else found
         value = self.factor * read_value(output, self.pattern, where)
         return (value, [read_value(output, pattern, where) for pattern in self.also]) if self.also else value
@@ -260,9 +261,20 @@ class Command:
         return parts
 
 
-def _several(given: Any) -> list[Any]:
-    """A list; of one entry if it was given alone."""
-    return [given] if isinstance(given, str | os.PathLike) else list(given)
+def _path(name: str, given: Any) -> str:
+    return os.fspath(of_kind(name, given, str | os.PathLike, "a path"))
+
+
+def _places(at: Any) -> dict[str, list[float]]:
+    """The places of a column as numbers."""
+    what = "a dict with a list of numbers, as in at={'time': [1, 2]}"
+    try:
+        return {
+            name: np.asarray(places, dtype=float).tolist()
+            for name, places in of_kind("at", at or {}, Mapping, what).items()
+        }
+    except (ValueError, OverflowError):
+        raise ValueError(f"at must be {what}, got {at!r}") from None
 
 
 def _input_name(template: str) -> str:

@@ -167,10 +167,11 @@ class Dispatcher:
     def _submit_waiting(self) -> BrokenExecutor | None:
         """Submit waiting parcels while slots are free."""
         slots = self._engine.slots
-        while self._accepts_work and (index := self._next_waiting()) is not None:
+        is_alone = any(parcel.must_run_alone for parcel in self._running.values())
+        has_suspect = any(parcel.is_suspect for parcel in self._running.values())
+        while self._accepts_work and (index := self._next_waiting(has_suspect)) is not None:
             parcel = self._waiting[index]
-            one_at_a_time = parcel.must_run_alone or any(other.must_run_alone for other in self._running.values())
-            room = 1 if one_at_a_time else slots
+            room = 1 if parcel.must_run_alone or is_alone else slots
             if room is not None and len(self._running) >= max(1, room):
                 break
             try:
@@ -184,14 +185,12 @@ class Dispatcher:
                 break
             del self._waiting[index]
             self._running[future] = parcel
+            is_alone, has_suspect = is_alone or parcel.must_run_alone, has_suspect or parcel.is_suspect
         return None
 
-    def _next_waiting(self) -> int | None:
+    def _next_waiting(self, has_suspect: bool) -> int | None:
         """Return the index of the next parcel to submit: the first, but only one suspect at a time."""
-        suspect_is_running = any(parcel.is_suspect for parcel in self._running.values())
-        return next(
-            (i for i, parcel in enumerate(self._waiting) if not (suspect_is_running and parcel.is_suspect)), None
-        )
+        return next((i for i, parcel in enumerate(self._waiting) if not (has_suspect and parcel.is_suspect)), None)
 
     def _accept(self, parcel: Parcel, answer: Any) -> list[Delivery]:
         if isinstance(answer, NeedsFunction):

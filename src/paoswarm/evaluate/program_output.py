@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from paoswarm._checks import choices, counted
+from paoswarm._checks import choices, counted, of_kind
 from paoswarm._text import shortened
 from paoswarm.core.arrays import Floats
 
@@ -83,6 +83,7 @@ def tail(text: str) -> str:
 
 def check_pattern(pattern: str) -> None:
     """Raise a ValueError if it is no regular expression."""
+    of_kind("a pattern", pattern, str, "a regular expression as text")
     try:
         re.compile(pattern)
     except re.error as error:

@@ -36,7 +36,7 @@ from numpy.typing import ArrayLike
 
 from paoswarm.explorer import swarm_room
 from paoswarm.explorer.run_room import RunRoom
-from paoswarm.helpers import describe_error, plain, whole_number
+from paoswarm.helpers import describe_error, plain, texts, whole_number
 
 logger = logging.getLogger("paoswarm")
 
@@ -131,12 +131,11 @@ def explore(store: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] = (
 
 def read_stores(store: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[Path]:
     """Return the paths of existing files; raise a FileNotFoundError for any other."""
-    given = [store] if isinstance(store, str | os.PathLike) else list(store)
-    paths = [Path(one) for one in given]
-    for path in paths:
+    found = [Path(one) for one in texts("store", store)]
+    for path in found:
         if not path.exists():
             raise FileNotFoundError(f"there is no file {path}: give the file that was store= of a run")
-    return paths
+    return found
 
 
 class Server(ThreadingHTTPServer):

@@ -10,24 +10,13 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from optuna.distributions import BaseDistribution, CategoricalDistribution
 from optuna.samplers import BaseSampler, TPESampler
-from optuna.search_space import IntersectionSearchSpace
 from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
 from paoswarm import AdaptivePAO, Method
-from paoswarm.helpers import flag, whole_number
-from paoswarm.optuna.shared_search import (
-    ATTEMPTS,
-    ATTRIBUTE,
-    Seat,
-    Seats,
-    SharedSearch,
-    TrialSpace,
-    constraint_names,
-    is_taken,
-    known_trials,
-    read_seats,
-)
+from paoswarm.helpers import flag, of_kind, whole_number
+from paoswarm.optuna.shared_search import ATTEMPTS, SharedSearch, TrialSpace, is_taken, known_trials
+from paoswarm.optuna.study_trials import ATTRIBUTE, Seat, Seats, StudyTrials
 
 
 class PAOSampler(BaseSampler):
@@ -97,18 +86,22 @@ class PAOSampler(BaseSampler):
         self._seed = whole_number("seed", given, 0)
         self._method = AdaptivePAO() if method is None else method
         self._has_categories = flag("categories_in_swarm", categories_in_swarm)
+        if independent_sampler is not None:
+            of_kind("independent_sampler", independent_sampler, BaseSampler, "a sampler of Optuna")
+        if constraints_func is not None:
+            of_kind("constraints_func", constraints_func, Callable, "a function of a trial")
         self._independent = TPESampler(seed=seed) if independent_sampler is None else independent_sampler
         self._constraints_func = constraints_func
         self._forget()
 
     def _forget(self) -> None:
         # By object: other storages may have a study of the same name, and a deleted one may have had the same number.
-        self._spaces: WeakKeyDictionary[Study, IntersectionSearchSpace] = WeakKeyDictionary()
+        self._trials: WeakKeyDictionary[Study, StudyTrials] = WeakKeyDictionary()
         self._searches: WeakKeyDictionary[Study, dict[tuple[str, int], SharedSearch]] = WeakKeyDictionary()
         self._lock = threading.RLock()  # threads of one process share the sampler
 
     def __getstate__(self) -> dict[str, Any]:
-        own = ("_spaces", "_searches", "_lock")
+        own = ("_trials", "_searches", "_lock")
         return {name: value for name, value in self.__dict__.items() if name not in own}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -122,8 +115,7 @@ class PAOSampler(BaseSampler):
     def infer_relative_search_space(self, study: Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
         """The parameters of the swarm: those that all complete trials have, with more than one value."""
         with self._lock:
-            space = self._spaces.setdefault(study, IntersectionSearchSpace())
-            common = space.calculate(study)
+            common = self._read(study).common
         refused = () if self._has_categories else (CategoricalDistribution,)
         return {name: one for name, one in common.items() if not one.single() and not isinstance(one, refused)}
 
@@ -136,37 +128,36 @@ class PAOSampler(BaseSampler):
         if not search_space or any(name in fixed for name in search_space):
             return {}
         with self._lock:
-            trials = _all_trials(study)
+            trials = self._read(study)
             for attempt in range(ATTEMPTS):
                 seat, params, may_clash = self._sit_down(study, trial, search_space, trials, attempt)
-                if not may_clash:
-                    break
-                trials = _all_trials(study)
-                if not is_taken(seat, trial.number, trials):
+                if not may_clash or not is_taken(seat, self._read(study).seats(seat.search, trial.number)):
                     break
         return params
+
+    def _read(self, study: Study) -> StudyTrials:
+        return self._trials.setdefault(study, StudyTrials()).read(study)
 
     def _sit_down(
         self,
         study: Study,
         trial: FrozenTrial,
         search_space: dict[str, BaseDistribution],
-        trials: dict[int, FrozenTrial],
+        trials: StudyTrials,
         attempt: int,
     ) -> tuple[Seat, dict[str, Any], bool]:
         """The seat of a trial, which is recorded; its parameters; and whether another trial may have taken it."""
         sign = -1.0 if study.direction == StudyDirection.MAXIMIZE else 1.0
-        space = TrialSpace(search_space, constraint_names(trials.values()), sign, repr(self._method))
-        others = {number: one for number, one in trials.items() if number != trial.number}
-        seats = read_seats(others.values(), space.key)
+        space = TrialSpace(search_space, tuple(sorted(trials.constraints)), sign, repr(self._method))
+        seats = trials.seats(space.key, trial.number)
         searches = self._searches.setdefault(study, {})  # by space and first trial
         search = self._search(searches, space, seats, trials)
-        seat, params, n_free = search.sit(trial.number, seats, others, attempt)
+        seat, params, n_free = search.sit(trial.number, seats, trials, attempt)
         study._storage.set_trial_system_attr(trial._trial_id, ATTRIBUTE, list(seat))
         if not seats:
             searches[space.key, trial.number] = search
         # Whoever comes next leaves the first free row to this trial, if there is another one.
-        is_alone = not any(one.state == TrialState.RUNNING for one in others.values())
+        is_alone = not any(one.state == TrialState.RUNNING and one.number != trial.number for one in trials.open)
         return seat, params, seat.row is not None and not (is_alone and n_free > 1)
 
     def _search(
@@ -174,7 +165,7 @@ class PAOSampler(BaseSampler):
         searches: dict[tuple[str, int], SharedSearch],
         space: TrialSpace,
         seats: Seats,
-        trials: dict[int, FrozenTrial],
+        trials: StudyTrials,
     ) -> SharedSearch:
         """The search in this space after all that the trials say; a new one if there is none."""
         if not seats:
@@ -207,10 +198,6 @@ class PAOSampler(BaseSampler):
                 raise ValueError(f"constraints_func must return numbers, got {numbers} for trial {trial.number}")
             study._storage.set_trial_system_attr(trial._trial_id, "constraints", numbers)
         self._independent.after_trial(study, trial, state, values)
-
-
-def _all_trials(study: Study) -> dict[int, FrozenTrial]:
-    return {one.number: one for one in study.get_trials(deepcopy=False)}
 
 
 def _check_single_objective(study: Study) -> None:

@@ -21,8 +21,8 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,51 +31,24 @@ from optuna.trial import FrozenTrial, TrialState
 
 from paoswarm import Choice, Integer, Method, Optimizer, Real, Returned
 from paoswarm.helpers import Variable
+from paoswarm.optuna.study_trials import ATTRIBUTE, Seat, Seats, StudyTrials, constraints_of
 
 Floats = NDArray[np.float64]
-ATTRIBUTE = "paoswarm:seat"
 ATTEMPTS = 4  # to find a row that no other trial has taken at the same moment; the last one is an extra point
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")  # of functions; it differs between processes
 _CLOSE = 1e-9  # relative difference of numbers that are the same, but for the last digits of another computer
-_CONSTRAINTS = "constraints"  # attributes of trials under which Optuna keeps their constraints
 
 
-class Seat(NamedTuple):
-    """The point of a search that a trial evaluates."""
-
-    search: str  # key of its space
-    seed: int
-    generation: int
-    row: int | None  # None for an extra point
-    told: list[int | None]  # trials whose values the swarm was told before this generation; None for a missing row
-
-
-Seats = dict[int, dict[int, Seat]]  # generation -> number of the trial -> its seat
-
-
-def read_seats(trials: Iterable[FrozenTrial], key: str) -> Seats:
-    """The seats of all trials in the search with this key that agree on what it has been told so far."""
-    found: Seats = {}
-    for trial in trials:  # the lowest number comes first
-        if ATTRIBUTE not in trial.system_attrs or trial.system_attrs[ATTRIBUTE][0] != key:
-            continue
-        seat = Seat(*trial.system_attrs[ATTRIBUTE])
-        own = found.setdefault(seat.generation, {})
-        if not own or (seat.seed, seat.told) == next((one.seed, one.told) for one in own.values()):
-            own[trial.number] = seat
-    return found
-
-
-def is_taken(seat: Seat, number: int, trials: Mapping[int, FrozenTrial]) -> bool:
-    """Return whether another trial than the one with this number has the same seat."""
-    return any(n != number and one.system_attrs.get(ATTRIBUTE) == list(seat) for n, one in trials.items())
+def is_taken(seat: Seat, seats: Seats) -> bool:
+    """Return whether another trial has the same seat."""
+    return seat in seats.get(seat.generation, {}).values()
 
 
 class SharedSearch:
     """A swarm as the trials of a study have moved it; those with ``known`` numbers are part of the first swarm."""
 
     def __init__(
-        self, space: TrialSpace, method: Method, seed: int, known: list[int | None], trials: Mapping[int, FrozenTrial]
+        self, space: TrialSpace, method: Method, seed: int, known: list[int | None], trials: StudyTrials
     ) -> None:
         self.space, self.method, self.seed = space, method, seed
         self.told: list[list[int | None]] = [known]  # before each generation
@@ -106,7 +79,7 @@ class SharedSearch:
         """The number of the generation that is being evaluated."""
         return len(self.told) - 1
 
-    def follow(self, seats: Seats, trials: Mapping[int, FrozenTrial]) -> bool:
+    def follow(self, seats: Seats, trials: StudyTrials) -> bool:
         """Catch up with the trials; False if others have told the swarm something else."""
         for generation, told in enumerate(self.told):
             others = seats.get(generation)
@@ -119,7 +92,7 @@ class SharedSearch:
                 return True
             self._tell(evaluated, trials)
 
-    def _evaluated(self, seats: Seats, trials: Mapping[int, FrozenTrial]) -> list[int | None] | None:
+    def _evaluated(self, seats: Seats, trials: StudyTrials) -> list[int | None] | None:
         """The trials that have evaluated the rows of this generation; None if it is not complete."""
         finished = {n: seat for n, seat in seats.get(self.generation, {}).items() if trials[n].state.is_finished()}
         by_row: dict[int | None, int] = {}
@@ -130,12 +103,12 @@ class SharedSearch:
         n_extra = sum(seat.row is None for seat in finished.values())
         return told if None not in told or n_extra >= len(told) else None
 
-    def _tell(self, told: list[int | None], trials: Mapping[int, FrozenTrial]) -> None:
+    def _tell(self, told: list[int | None], trials: StudyTrials) -> None:
         """Close a generation."""
         nothing = np.full(1 + len(self.space.constraints), np.nan)
         answers, pruned = np.tile(nothing, (len(self._rows), 1)), []
         for row, number in enumerate(told[: len(self._rows)]):
-            trial = None if number is None else trials.get(number)
+            trial = None if number is None else trials[number]
             if trial is None or not self.space.is_at(trial, self._rows[row]):
                 continue  # it has other parameters if the user has changed the function
             answers[row] = self.space.answer(trial)
@@ -153,16 +126,14 @@ class SharedSearch:
             self._optimizer.tell(answers[:, 0], answers[:, 1:] if self.space.constraints else None)
         self._rows = self._asked(self._optimizer)
 
-    def sit(
-        self, number: int, seats: Seats, others: Mapping[int, FrozenTrial], attempt: int = 0
-    ) -> tuple[Seat, dict[str, Any], int]:
+    def sit(self, number: int, seats: Seats, trials: StudyTrials, attempt: int = 0) -> tuple[Seat, dict[str, Any], int]:
         """A seat for the trial with this number, its parameters, and how many rows there were to choose from."""
         taken = {seat.row for seat in seats.get(self.generation, {}).values()}
         free = [row for row in range(len(self._rows)) if row not in taken]
         row = None
         if free and attempt == 0:
             # Others may be choosing at this moment: those before this trial take the rows before its own.
-            row = free[sum(n < number and _is_choosing(one) for n, one in others.items()) % len(free)]
+            row = free[sum(one.number < number and _is_choosing(one) for one in trials.open) % len(free)]
         elif free and attempt < ATTEMPTS - 1:  # by chance: the trial in the same row may have to choose again, too
             row = int(np.random.default_rng([self.seed, number, attempt]).choice(free))
         seat = Seat(self.space.key, self.seed, self.generation, row, self.told[-1])
@@ -185,13 +156,13 @@ def _optimizer(space: TrialSpace, method: Method, rng: Any, **start: Any) -> Opt
     return Optimizer(space.variables, method=method, constraints=limits, rng=rng, **start)
 
 
-def known_trials(space: TrialSpace, method: Method, trials: Mapping[int, FrozenTrial]) -> list[int | None]:
+def known_trials(space: TrialSpace, method: Method, trials: StudyTrials) -> list[int | None]:
     """Numbers of the best complete trials with these parameters, as many as a first swarm has particles.
 
     With constraints, a whole swarm or none: the units of the violations come from it.
     """
     n_particles = _optimizer(space, method, 0).n_particles
-    done = [trial for trial in trials.values() if trial.state == TrialState.COMPLETE and space.point(trial) is not None]
+    done = [trial for trial in trials if trial.state == TrialState.COMPLETE and space.point(trial) is not None]
     answers = {trial.number: space.answer(trial) for trial in done}
     numbers = [n for n in answers if np.isfinite(answers[n]).all()]
     numbers.sort(key=lambda n: (answers[n][1:].clip(0).sum(), answers[n][0]))
@@ -255,19 +226,6 @@ class TrialSpace:
         """The last intermediate value of a trial, to be minimised; NaN if there is none."""
         reports = trial.intermediate_values
         return self.sign * _number(reports[max(reports)]) if reports else math.nan
-
-
-def constraints_of(trial: FrozenTrial) -> dict[str, float]:
-    """The constraints of a trial, by name or by number; see ``optuna.trial.Trial.set_constraint``."""
-    listed = trial.system_attrs.get(_CONSTRAINTS) or ()
-    found = {str(i): number for i, number in enumerate(listed)}
-    prefix = f"{_CONSTRAINTS}:"
-    return found | {k.removeprefix(prefix): v for k, v in trial.system_attrs.items() if k.startswith(prefix)}
-
-
-def constraint_names(trials: Iterable[FrozenTrial]) -> tuple[str, ...]:
-    """The names of the constraints of a study, as far as trials have set any."""
-    return tuple(sorted({name for trial in trials for name in constraints_of(trial)}))
 
 
 def _number(value: float | None) -> float:

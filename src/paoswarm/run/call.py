@@ -172,7 +172,7 @@ def read_call(
     compiled = read_engine(engine, fun)
     space = read_space(bounds)
     objective = with_arguments(fun, args)
-    if vectorized and not space.takes_rows:
+    if flag("vectorized", vectorized) and not space.takes_rows:
         raise ValueError("lmfit.Parameters hold one point: leave out vectorized=True")
     is_plain = compiled is None and constraints is None and not reevaluate
     method = read_method(method, init, space, plain=is_plain)

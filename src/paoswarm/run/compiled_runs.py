@@ -8,7 +8,6 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable
 from concurrent.futures import wait
 from contextlib import nullcontext
 from typing import Any
@@ -21,7 +20,7 @@ from paoswarm.core.arrays import Floats
 from paoswarm.core.random import generator
 from paoswarm.core.swarm import Swarm
 from paoswarm.engines import counter
-from paoswarm.engines.engines import Compiled, CompiledEngine, Numba, bound, check_space, of_coordinates
+from paoswarm.engines.engines import Compiled, Numba, check_space, to_compile
 from paoswarm.engines.program import FAILED, RUNNING, NotCompiled, Rules, read_program
 from paoswarm.engines.search_plan import is_adaptive, read_plan
 from paoswarm.evaluate.caller import End
@@ -34,6 +33,7 @@ from paoswarm.run.call import Call, describe_run, record_end
 from paoswarm.run.first_swarm import FirstSwarm, design_name
 from paoswarm.run.many_result import Found, ManyResult, make_result, so_far
 from paoswarm.run.polish import polish_each, with_reserve
+from paoswarm.run.python_value import compare_with_python
 from paoswarm.run.run import Ends, Steered, Steps, StopAll, drive, status_of
 from paoswarm.run.stopping import Limits, Status
 from paoswarm.store.journal import Journal
@@ -92,6 +92,10 @@ class CompiledRuns(Steered, ABC):
         self.close()
         return Ends(*np.zeros((4, 0), dtype=np.int64))  # what runs have found says how they ended
 
+    @abstractmethod
+    def evaluate(self, points: Floats) -> Floats:
+        """The compiled objective at points ``(m, d)``."""
+
     def close(self) -> None:
         """Note that no run moves any more."""
 
@@ -119,7 +123,7 @@ def solve_compiled(call: Call, engine: Compiled) -> ManyResult:
     n, given = _first_points(call, engine, seeds)
     limits = call.limits.starting_with(n)
     for_swarms = with_reserve(limits, d, n) if call.polish else limits
-    fun = of_coordinates(engine, bound(engine, call.fun, call.args), space)
+    fun = to_compile(engine, call.fun, call.args, space)
     call.warn_if_few_generations(n, n)
     journal: Journal | None = None
     runs: CompiledRuns
@@ -135,8 +139,7 @@ def solve_compiled(call: Call, engine: Compiled) -> ManyResult:
         if call.store is not None:
             described = describe_run(call, n, limits, limits.evaluations(n, n))
             journal = Journal(call.store, described, to_fingerprint(with_arguments(call.fun, call.args)))
-        inside = engine.make(program, fun)
-        runs = SwarmsOnEngine(inside, program, call, for_swarms, keys, given, journal)
+        runs = SwarmsOnEngine(engine.make(program, fun), program, call, for_swarms, keys, given, journal)
     with (
         journal or nullcontext(),
         interrupted_once(),
@@ -157,9 +160,12 @@ def solve_compiled(call: Call, engine: Compiled) -> ManyResult:
             failures=[],
         )
         if call.polish:
-            polish_each(many, why, _Inside(inside), space, limits, for_swarms.deadline, is_stored=journal is not None)
+            polish_each(many, why, _Inside(runs), space, limits, for_swarms.deadline, is_stored=journal is not None)
         if journal is not None:
             record_end(call, journal, many)
+    if isinstance(engine, Numba) and runs.stopped is not Status.INTERRUPTED and many.fun.min() < np.inf:
+        best = many.fun.argmin()
+        compare_with_python(call, runs.evaluate, many.x[best], many.fun[best])
     if runs.came_from is not None and call.runs is None:
         many.message[0] += f" Generations 0 to {min(runs.came_from, int(many.nit[0]))} came from the store."
     return many
@@ -273,7 +279,7 @@ class AdaptiveSearches(CompiledRuns):
     def __init__(
         self,
         engine: Compiled,
-        fun: Callable[..., Any],
+        fun: Any,
         call: Call,
         n_particles: int,
         limits: Limits,
@@ -310,6 +316,10 @@ class AdaptiveSearches(CompiledRuns):
             one.result()  # an error in a thread is raised here
         self._working = [one for one in self._working if one not in done]
         self.is_new = len(self._runs.reports) == self._count
+
+    def evaluate(self, points: Floats) -> Floats:
+        """The compiled objective at points ``(m, d)``."""
+        return self._runs.evaluate(points)
 
     def close(self) -> None:
         """Stop the threads. A time limit leaves out no run; an interrupt leaves out those that have not begun."""
@@ -358,12 +368,12 @@ class AdaptiveSearches(CompiledRuns):
 class _Inside:
     """Points straight to the engine, for polishing."""
 
-    def __init__(self, engine: CompiledEngine) -> None:
-        self._engine = engine
+    def __init__(self, runs: CompiledRuns) -> None:
+        self._runs = runs
         self.failed: dict[int, str] = {}
 
     def until(self, deadline: float | None, x: Floats) -> tuple[Floats, End]:
         """The values of all points: compiled functions take no time worth a look at the clock."""
-        values = self._engine.evaluate(x)
+        values = self._runs.evaluate(x)
         self.failed = dict.fromkeys(np.flatnonzero(np.isnan(values)).tolist(), NAN)
         return values, None

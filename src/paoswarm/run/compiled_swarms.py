@@ -108,6 +108,10 @@ class SwarmsOnEngine(CompiledRuns):
         if self._states is not None:
             self._states.begin(state)
 
+    def evaluate(self, points: Floats) -> Floats:
+        """The compiled objective at points ``(m, d)``."""
+        return self.engine.evaluate(points)
+
     def close(self) -> None:
         """Raise if no run has begun."""
         if self._standing is None:

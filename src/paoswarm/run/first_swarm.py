@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from typing import Any
 
@@ -146,10 +147,12 @@ def _latin_hypercube(n: int, d: int, rng: np.random.Generator) -> Floats:
 def choose_size(method: Method, space: Space, maxfev: int | None, maxiter: int | None, x0: Any, f0: Any) -> int:
     """The number of particles if the user gives none: what the method says, and room for all of ``x0``.
 
-    A space with fewer points needs no more particles than that: each choice counts as many unknowns as it has entries.
+    A choice counts as many unknowns as it has entries. So a space may have fewer points than that, or ``maxfev`` may be
+    smaller; of the budget, half is for the first swarm (of shares from a tenth to a half, the best with long choices).
     """
     n_given = 0 if x0 is None or f0 is not None else len(np.atleast_2d(np.asarray(x0, dtype=object)))
     wanted = method.default_particles(len(space.lower), maxfev, maxiter)
-    if space.size is not None:
-        wanted = min(wanted, max(space.size, method.smallest_swarm, FEWEST_PARTICLES))
-    return max(n_given, wanted)
+    most = math.inf if space.size is None else space.size
+    if maxfev is not None and maxfev < most:
+        most = maxfev // 2
+    return max(n_given, int(min(wanted, max(most, method.smallest_swarm, FEWEST_PARTICLES))))

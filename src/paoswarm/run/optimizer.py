@@ -128,7 +128,10 @@ class Optimizer(RunState):
         """
         if self._pending is None:
             raise RuntimeError("tell needs the values of points that were asked for: call ask first")
-        f = np.asarray(unmasked(values))
+        try:
+            f = np.asarray(unmasked(values))
+        except ValueError:  # rows of different lengths
+            f = np.asarray(values, dtype=object)
         if f.dtype.kind not in "fiub":
             raise TypeError(f"tell needs real numbers, got {f.dtype}")
         shape = self._pending.shape[:-1]

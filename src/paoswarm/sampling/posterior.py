@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from paoswarm._checks import flag, whole_number
+from paoswarm._checks import flag, of_kind, whole_number
 from paoswarm._extras import need
 from paoswarm._text import block, first_rows, remark, rounded, table
 from paoswarm.core.arrays import Floats
@@ -283,6 +283,7 @@ class Posterior:
 
     def compare(self, other: Posterior) -> BayesFactor:
         """Compare with another model of the same data by the evidence."""
+        of_kind("other", other, Posterior, "the Posterior of another model")
         difference = self.log_evidence - other.log_evidence
         error = math.hypot(self.log_evidence_error, other.log_evidence_error)
         message = " ".join(one.message for one in (self, other) if not one.success)

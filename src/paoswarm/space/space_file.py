@@ -24,7 +24,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from paoswarm._checks import choices
+from paoswarm._checks import choices, of_kind
 from paoswarm.space.names import check_name
 from paoswarm.space.variables import Choice, Integer, Periodic, Real, Variable
 
@@ -63,7 +63,7 @@ def read_space(given: str | os.PathLike[str] | Mapping[str, Any], *, prior: bool
     """
     if isinstance(given, Mapping):
         return {name: _named("", name, entry, prior) for name, entry in given.items()}
-    file = Path(given)
+    file = Path(of_kind("the space", given, str | os.PathLike, "a TOML file, or a dict of what such a file holds"))
     try:
         contents = tomllib.loads(file.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 import numbers
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from numpy.typing import NDArray
 from paoswarm._checks import explains_arguments, flag
 from paoswarm.core.arrays import Floats
 
+_LARGEST = sys.float_info.max
 WIDEST = 1e150  # squared distances must not overflow
 _LARGEST_WHOLE = 2**50  # a half must not be lost beside it
 NAMED = "names are the keys of a space, as in {'rate': ps.Real(0, 1)}"
@@ -66,7 +68,10 @@ class Variable(ABC):
         """The number of a user's value; raise a ValueError that says what is wrong with it."""
         if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
             raise ValueError(f"is {value!r}, not a number")
-        return self.checked(float(value))
+        try:
+            return self.checked(float(value))
+        except OverflowError:
+            raise ValueError(f"is {value!r}, too large for a floating-point number") from None
 
     @abstractmethod
     def checked(self, number: float) -> float:
@@ -81,7 +86,7 @@ class _Range(Variable):
     def __post_init__(self) -> None:
         ends, given = (self.low, self.high), f"{type(self).__name__}({self.low!r}, {self.high!r})"
         is_number = [isinstance(end, numbers.Real) and not isinstance(end, bool | np.bool_) for end in ends]
-        if not all(is_number) or not all(map(math.isfinite, ends)):
+        if not all(is_number) or not all(abs(end) <= _LARGEST for end in ends):
             raise ValueError(f"{given}: give two finite ends, the lower one first")
         if self.low > self.high:
             raise ValueError(f"{given}: the lower end is above the upper one (reversed?)")
@@ -307,7 +312,7 @@ class Choice(Variable):
     entries: tuple[Any, ...]
 
     def __init__(self, entries: Sequence[Any]) -> None:
-        if isinstance(entries, str | bytes) or not hasattr(entries, "__iter__"):
+        if isinstance(entries, str | bytes) or not np.iterable(entries):
             raise TypeError(f"Choice takes a list of entries, got {entries!r}")
         if isinstance(entries, set | frozenset):
             raise TypeError(

@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from paoswarm._checks import flag
+from paoswarm._checks import flag, of_kind
 from paoswarm.core.arrays import Floats
 from paoswarm.core.random import Seed, check_seed
 from paoswarm.space.evaluations import table
@@ -223,9 +223,11 @@ class Store:
     def __post_init__(self) -> None:
         if not isinstance(self.path, str | os.PathLike):
             raise TypeError(f"store must be the name of a file or a Store, got {self.path!r}")
-        if self.fsync not in ("always", "never"):
+        if not isinstance(self.fsync, str) or self.fsync not in ("always", "never"):
             raise ValueError(f"fsync must be 'always' or 'never', got {self.fsync!r}")
         flag("trust", self.trust)
+        if self.origin is not None:
+            of_kind("origin", self.origin, Mapping, "a dict that says where the run came from")
 
     @classmethod
     def of(cls, given: Any) -> Store:
