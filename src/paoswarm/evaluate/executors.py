@@ -18,7 +18,7 @@ from paoswarm.core.arrays import Floats
 from paoswarm.evaluate import worker
 from paoswarm.evaluate.call_options import check_workers, is_client, is_executor, makes_executor, size_of, threads_of
 from paoswarm.evaluate.calls import Objective, dump
-from paoswarm.evaluate.engines import CUT_OFF, EngineDown, ProcessEngine, WorkerPool
+from paoswarm.evaluate.engines import CUT_OFF, PATIENCE, EngineDown, ProcessEngine, WorkerPool
 
 _SLOTS_VALID_SECONDS = 1.0  # how long a count of the slots of a cluster is used
 
@@ -49,6 +49,12 @@ class ExecutorEngine(WorkerPool):
         self.retries_lost_tasks = getattr(executor, "retries_lost_tasks", False)  # `RayExecutor` does
         self._has_accepted_work = False
         self._counted: tuple[float, int | None] = (-math.inf, None)  # time of counting, number of slots
+
+    @property
+    def longest(self) -> float | None:
+        """Seconds in which the worker has made all attempts, and started a process for them."""
+        limit, retries = self._policy
+        return None if limit is None else (retries + 1) * limit + PATIENCE
 
     @property
     def slots(self) -> int | None:
