@@ -175,6 +175,19 @@ def test_the_threads_of_a_neighbour_search_end_before_an_interrupt_is_raised(mon
     assert steps == ["searched"]
 
 
+@needs_fork
+def test_an_interrupt_of_a_run_is_none_of_the_processes_that_it_forks(tmp_path):
+    before = signal.getsignal(signal.SIGINT)
+    with suppress(KeyboardInterrupt), interrupted_once():
+        interrupt_this_process()
+        pid = os.fork()
+        if pid == 0:
+            with interruptible():
+                os._exit(0 if signal.getsignal(signal.SIGINT) is before else 1)
+            os._exit(2)
+        assert os.waitpid(pid, 0)[1] == 0
+
+
 def test_in_other_threads_nothing_is_changed():
     before, seen = signal.getsignal(signal.SIGINT), []
 

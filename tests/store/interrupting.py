@@ -68,8 +68,6 @@ def made(mode, seed, notes, store):
 
 
 def is_interrupted(result):
-    if isinstance(result, dict) and not hasattr(result, "swarm") and "status" in result:
-        return "INTERRUPTED" in str(result["status"])
     if isinstance(result, ps.results.Posterior):
         return result.method == "interrupted"
     return bool((np.asarray(result.status) == Status.INTERRUPTED).any())

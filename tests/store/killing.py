@@ -29,6 +29,7 @@ from pathlib import Path
 import numpy as np
 
 import paoswarm as ps
+from paoswarm.cli.commands import INTERRUPTED, WITHOUT_SUCCESS
 from paoswarm.cli.commands import main as command_line
 from paoswarm.store import states
 from paoswarm.store.log import Reader
@@ -148,13 +149,16 @@ def program(mode, seed, notes, store):
     words += ["--workers", 2] if mode == "program-workers" else []
     words += [] if store is None else ["--store", store.path]
     with contextlib.redirect_stdout(None):
-        assert command_line([str(word) for word in words]) in (0, 1)
+        code = command_line([str(word) for word in words])
+    if code == INTERRUPTED:
+        raise KeyboardInterrupt
+    assert code in (0, WITHOUT_SUCCESS)
     return json.loads(found.read_text())
 
 
 def digest(result):
     """A checksum of everything in a result."""
-    if isinstance(result, dict) and not hasattr(result, "swarm"):
+    if type(result) is dict:  # of a program
         kept = {name: value for name, value in result.items() if name not in ("store", "message", "seconds")}
         return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()
     if isinstance(result, ps.results.ManyResult):

@@ -5,12 +5,13 @@ from __future__ import annotations
 import inspect
 import math
 import os
+import signal
 import time
 import uuid
 from collections.abc import Callable, Collection
 from concurrent import futures
 from concurrent.futures import Executor, Future
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import Any
 
 from paoswarm._text import text_of
@@ -192,6 +193,8 @@ def end(executor: Any, wait: bool = False) -> None:
     executor.shutdown(wait=False, **{name: True for name in ("cancel_futures", "kill_workers") if name in known})
     for process in processes:
         process.terminate()
+        with suppress(ProcessLookupError, AttributeError):  # Windows has no such signal
+            os.kill(process.pid, signal.SIGCONT)  # one that is frozen ends when it goes on
     if wait and thread is not None:
         thread.join(10.0)
 

@@ -8,6 +8,7 @@ values or waits for them.
 from __future__ import annotations
 
 import math
+import os
 import signal
 import threading
 import time
@@ -55,7 +56,7 @@ class Gate:
     """
 
     def __init__(self, handler: Handler | None = None) -> None:
-        self._handler = handler
+        self.handler = handler
         self._is_open = self._is_raised = False
         self.is_noted = False  # one has come, and was not raised
         self.latest = -math.inf  # when one came
@@ -93,8 +94,8 @@ class Gate:
             self.is_noted = True
 
     def _pass_on(self, number: int, frame: FrameType | None) -> None:
-        assert self._handler is not None
-        self._handler(number, frame)
+        assert self.handler is not None
+        self.handler(number, frame)
         self.latest = -math.inf  # it has not raised, so nothing was interrupted
 
 
@@ -108,6 +109,17 @@ _here = _Here()
 def interruptible() -> Gate:
     """The gate of the run in this thread."""
     return _here.gate
+
+
+def _leave_to_the_parent() -> None:
+    """In a forked process: an interrupt of the run is no interrupt of its workers."""
+    _here.gate = Gate()
+    while isinstance(gate := getattr(signal.getsignal(signal.SIGINT), "__self__", None), Gate):
+        signal.signal(signal.SIGINT, gate.handler)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_leave_to_the_parent)
 
 
 @contextmanager
