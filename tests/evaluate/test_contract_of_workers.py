@@ -1,6 +1,6 @@
 """What every kind of worker must survive: killed, out of memory, frozen, all gone, and a scheduler that is frozen.
 
-What becomes of processes and pools that are all gone is in test_engine_down.py, a scheduler that is killed in test_dask.py.
+Processes and pools that are all gone are in test_engine_down.py, a scheduler that is killed in test_dask.py.
 
 The clock by which answers are overdue is moved by the test, once the workers are frozen.
 """
@@ -13,8 +13,8 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 from contextlib import ExitStack, contextmanager, suppress
-from functools import partial
 
 import pytest
 from fault_functions import (
@@ -90,10 +90,14 @@ def workers(kind):
 
 
 class TestClock:
-    """The clock of the dispatcher; it leaps when the test says so."""
+    """The clock of a dispatcher; it leaps when the test says so."""
 
     __test__ = False
-    ahead = 0.0
+    ahead, dispatcher = 0.0, None
+
+    def made(self, engine, retries):
+        self.dispatcher = dispatch.Dispatcher(engine, retries, clock=self)
+        return self.dispatcher
 
     def __call__(self):
         return time.monotonic() + self.ahead
@@ -102,7 +106,7 @@ class TestClock:
 @pytest.fixture
 def clock(monkeypatch):
     clock = TestClock()
-    monkeypatch.setattr(caller, "Dispatcher", partial(dispatch.Dispatcher, clock=clock))
+    monkeypatch.setattr(caller, "Dispatcher", clock.made)
     monkeypatch.setattr(dispatch, "_LOOK_SECONDS", 0.05)
     return clock
 
@@ -169,8 +173,12 @@ def test_the_point_of_a_frozen_worker_is_evaluated_elsewhere(workers, kind, tmp_
     if kind in ("processes", "threads"):
         pytest.skip("the worker is this process")
     fun = Freezes(tmp_path, [undisturbed_points()[3]])
+
+    def only_this_one_is_waited_for():  # the other worker is idle
+        return len(notes_in(fun.notes)) == 1 == clock.dispatcher.in_hand
+
     try:
-        with leaping(clock, lambda: notes_in(fun.notes), 1000.0):
+        with leaping(clock, only_this_one_is_waited_for, 1000.0):
             result = run(fun, workers=ps.Workers(workers, timeout=LIMIT))
     finally:
         for line in notes_in(fun.notes):
@@ -178,6 +186,10 @@ def test_the_point_of_a_frozen_worker_is_evaluated_elsewhere(workers, kind, tmp_
                 os.kill(int(line.split()[1]), signal.SIGKILL)
     assert len(notes_in(fun.notes)) == 1
     assert_same(result, serial())
+
+
+def said_in(seen):
+    return [str(one.message) for one in seen if str(one.message).startswith("no value for")]
 
 
 @pytest.mark.parametrize(
@@ -221,12 +233,13 @@ def test_a_cluster_that_says_nothing(tmp_path, clock, fault, timeout):
         client.wait_for_workers(1)
         at_end.callback(thaw)
         if timeout is None:
-            with pytest.warns(RuntimeWarning, match=r"no value for \d+ s; the run waits for 1 task") as seen:
-                stop = threading.Thread(target=lambda: becomes_true(lambda: bool(list(seen))) and thaw())
+            with warnings.catch_warnings(record=True) as seen, leaping(clock, is_frozen, 100.0):
+                warnings.simplefilter("always")
+                stop = threading.Thread(target=lambda: becomes_true(lambda: bool(said_in(seen))) and thaw())
                 stop.start()
-                with leaping(clock, is_frozen, 100.0):
-                    result = run(fun, workers=client)
+                result = run(fun, workers=client)
                 stop.join()
+            assert "the run waits for 1 task" in said_in(seen)[0]
             assert_same(result, serial())
         else:
             with leaping(clock, is_frozen, 1000.0, again=True):

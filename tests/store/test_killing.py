@@ -1,4 +1,4 @@
-"""SIGKILL and Ctrl-C at any moment: nothing acknowledged is lost, nothing finished is repeated, the result is the same."""
+"""SIGKILL and Ctrl-C at any moment: nothing is lost, nothing that is finished is repeated, the result is the same."""
 
 import importlib.util
 import json
