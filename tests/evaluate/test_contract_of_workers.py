@@ -59,7 +59,7 @@ def tolerated():
     return lambda command: "multiprocessing" in command or "paoswarm.evaluate.child" in command or "loky" in command
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(scope="module", params=KINDS)  # one kind after the other: Dask leaves threads
 def kind(request):
     if request.param in SEPARATE:
         module = SEPARATE[request.param]
