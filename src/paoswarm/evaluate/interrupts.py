@@ -55,6 +55,8 @@ class Gate:
     block ends without it: the user's function, or a compiler within it, may have swallowed it.
     """
 
+    __slots__ = ("_is_open", "_is_raised", "handler", "is_noted", "latest")
+
     def __init__(self, handler: Handler | None = None) -> None:
         self.handler = handler
         self._is_open = self._is_raised = False
@@ -70,8 +72,10 @@ class Gate:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._is_open = False
-        self.is_noted |= self._is_raised and not isinstance(error, KeyboardInterrupt)
-        self.check()
+        if self._is_raised:
+            self.is_noted = not isinstance(error, KeyboardInterrupt)
+        if self.is_noted:
+            self.check()
 
     def check(self) -> None:
         """Raise an interrupt that has come."""
