@@ -18,6 +18,8 @@ from paoswarm.evaluate.engines import WorkerPool
 from paoswarm.evaluate.worker import RetryPolicy
 from paoswarm.store.store import RecordedRun
 
+_ANSWERS = 5.0  # seconds in which a scheduler answers, or it is frozen
+
 
 def check_workers(workers: Any) -> None:
     """Raise unless these can be workers."""
@@ -56,8 +58,8 @@ def threads_of(client: Any) -> int:
     if client.status != "running":  # it is connecting again, or `submit` reports it
         return 1
     try:
-        threads = sum(client.nthreads().values())
-    except OSError:  # the scheduler is gone
+        threads = sum(client.nthreads(callback_timeout=_ANSWERS).values())
+    except OSError:  # the scheduler is gone, or says nothing
         return 1
     adaptive = getattr(getattr(client, "cluster", None), "_adaptive", None)
     maximum = getattr(adaptive, "maximum", 0)

@@ -17,6 +17,7 @@ from paoswarm.evaluate.calls import Answers, Objective, call_row, call_rows, cal
 from paoswarm.evaluate.dispatch import Dispatcher
 from paoswarm.evaluate.engines import EngineDown, InProcessEngine
 from paoswarm.evaluate.executors import open_engine
+from paoswarm.evaluate.interrupts import interruptible
 
 _TASK = 0.05  # seconds of work in one task: cheap points are sent together
 _WASTED = 5.0  # seconds lost by sending points that this process would have evaluated sooner, worth a warning
@@ -85,10 +86,11 @@ class Caller:
             return self._by_workers(self._dispatcher, x, deadline, finished)
         if self._map is not None:
             answers: Any = []
-            for answer in self._map(partial(call_row, self._fun, self.vectorized), list(x.copy())):
-                answers.append(answer)
-                if finished is not None and len(answers) <= len(x):
-                    finished(len(answers) - 1, [answer])
+            with interruptible():
+                for answer in self._map(partial(call_row, self._fun, self.vectorized), list(x.copy())):
+                    answers.append(answer)
+                    if finished is not None and len(answers) <= len(x):
+                        finished(len(answers) - 1, [answer])
             if len(answers) != len(x):
                 raise ValueError(f"workers returned {len(answers)} values for {len(x)} points; a map returns one each")
             return answers, None

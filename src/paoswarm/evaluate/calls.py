@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from paoswarm._checks import FOR_RESIDUALS, rounded, unmasked
 from paoswarm._text import describe_error, repr_of, shortened, text_of
 from paoswarm.core.arrays import Floats
+from paoswarm.evaluate.interrupts import interruptible
 from paoswarm.evaluate.program_output import CommandFailed, WrongOutput
 from paoswarm.space.space import FunctionOfValues
 
@@ -108,12 +109,14 @@ def call_rows(
     Returns the answers so far, and the interrupt of the user if there was one. The first point is always evaluated.
     """
     answers: list[float | Failed] = []
+    gate = interruptible()
     try:
         for row in x.copy():
             if deadline is not None and answers and time.monotonic() >= deadline:
                 break
             try:
-                answer = fun(row)
+                with gate:
+                    answer = fun(row)
             except Exception as error:
                 answer = _raised(error)
             answers.append(answer if type(answer) is float else _one_number(answer))
@@ -184,7 +187,8 @@ def call_vectorized(
 def _call_together(fun: Objective, x: Floats) -> Floats | list[float | Failed] | None:
     """The answers for all points in one call; None if it raises for more than one."""
     try:
-        answer = fun(x.copy())
+        with interruptible():
+            answer = fun(x.copy())
     except Exception as error:
         return [_raised(error)] if len(x) == 1 else None
     if isinstance(answer, list) and len(answer) == len(x) and isinstance(answer[0], Detailed | Failed):

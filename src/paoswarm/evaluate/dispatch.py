@@ -6,6 +6,8 @@ When a worker is lost:
 - If the dead worker broke the whole executor, every running point is sent to a new executor. The points that run when
   that one breaks too are then tried with nothing beside them.
 - A point that ends its worker alone, as often as it may be tried, has failed.
+- Workers that are frozen say nothing. A point whose time limit has long passed is sent again, elsewhere if there is
+  room. Its first answer counts. Without one it has timed out.
 - An engine may fail innocent tasks (see `WorkerPool.may_fail_innocent_tasks`). Their points are suspects and are tried
   once more, one suspect at a time beside the other points.
 
@@ -16,25 +18,32 @@ faults, the dispatcher raises `EngineDown`, after it has delivered all answers.
 
 from __future__ import annotations
 
+import math
 import time
 from collections import deque
+from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, CancelledError, Future
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from paoswarm._text import describe_error, text_of
+from paoswarm._checks import counted
+from paoswarm._text import describe_error, text_of, warn_user
 from paoswarm.core.arrays import Floats
-from paoswarm.evaluate.calls import Failed
+from paoswarm.evaluate.calls import TIMED_OUT, Failed
 from paoswarm.evaluate.child import Answered, CannotStart, Unloadable, died
-from paoswarm.evaluate.engines import EngineDown, NoFurtherWorker, WorkerPool
+from paoswarm.evaluate.engines import PATIENCE, EngineDown, NoFurtherWorker, WorkerPool
+from paoswarm.evaluate.interrupts import interruptible
 from paoswarm.evaluate.worker import NeedsFunction
 from paoswarm.store.log import logger
 
-_REPORT_SECONDS = 300.0  # without an answer, until the log says so
+_LOOK_SECONDS = 2.0  # how often to look for answers that are overdue
+_SLOW = 3.0  # times the longest evaluation so far: silence that is no reason for a warning
+_FROZEN = "workers or their scheduler are frozen or cannot be reached"
 _MAX_LOST_POINTS = 16  # lost one after the other (or two for each slot, if that is more): the engine is down
 
 
-@dataclass
+@dataclass(eq=False)
 class Parcel:
     """Points that travel together in one task."""
 
@@ -45,6 +54,9 @@ class Parcel:
     with_function: bool = False
     is_probe: bool = False  # only to see whether the engine works
     is_suspect: bool = False  # failed once, perhaps because of another point
+    is_over: bool = False  # it has an answer; other tasks may still work on it
+    began: float = math.inf  # when it was sent first
+    sent: float = math.inf  # when it was sent last
 
     @property
     def must_run_alone(self) -> bool:
@@ -63,11 +75,14 @@ class Delivery(NamedTuple):
 class Dispatcher:
     """Sends parcels to an engine, at most one for each slot, and returns the answers."""
 
-    def __init__(self, engine: WorkerPool, retries: int) -> None:
-        self._engine = engine
+    def __init__(self, engine: WorkerPool, retries: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._engine, self._clock = engine, clock
         self._retries = 0 if engine.retries_lost_tasks else retries
         self._waiting: deque[Parcel] = deque()
         self._running: dict[Future[Any], Parcel] = {}
+        self._overdue: dict[Future[Any], Parcel] = {}  # tasks whose parcels were sent again; they still take slots
+        self._answered_at, self._longest = -math.inf, 0.0  # the latest answer, and the longest work for one
+        self._silent_since, self._has_warned = clock(), False
         self._faults, self._last_fault = 0, ""  # since the last answer
         self._failed: list[Delivery] = []  # withheld until an answer shows that the engine works
         self._answered_point: Floats | None = None  # any point that was answered
@@ -103,8 +118,8 @@ class Dispatcher:
     def give_up(self) -> None:
         """Drop all parcels; their answers are not needed any more."""
         self._waiting.clear()
-        self._engine.give_up(list(self._running))
-        self._running, self._failed = {}, []
+        self._engine.give_up([*self._running, *self._overdue])
+        self._running, self._overdue, self._failed = {}, {}, []
 
     def receive(self, timeout: float | None = None) -> list[Delivery]:
         """Return the answers that have arrived, ordered by number.
@@ -118,7 +133,7 @@ class Dispatcher:
             self._waiting.append(Parcel(-1, self._answered_point, is_probe=True))
         broken = self._submit_waiting()
         done = self._wait(timeout) if self._running else set()
-        delivered, faults = [], self._faults
+        delivered, faults = self._late_answers(done), self._faults
         known = done & self._running.keys()  # an interrupt may have come between submitting and storing a future
         for future in sorted(known, key=lambda future: self._running[future].number):
             parcel = self._running.pop(future)
@@ -154,15 +169,67 @@ class Dispatcher:
             raise self._down
 
     def _wait(self, timeout: float | None) -> set[Future[Any]]:
-        """Wait for futures, and log a warning if nothing comes for a long time: some engines wait in silence."""
-        until = None if timeout is None else time.monotonic() + timeout
+        """Wait for futures, until a point is to be sent again, or until the timeout has passed."""
+        until = math.inf if timeout is None else self._clock() + timeout
+        gate = nullcontext() if timeout == 0 else interruptible()
         while True:
-            left = _REPORT_SECONDS if until is None else min(_REPORT_SECONDS, max(0.0, until - time.monotonic()))
-            done = self._engine.wait(list(self._running), left)
-            if done or (until is not None and time.monotonic() >= until):
+            left = min(_LOOK_SECONDS, max(0.0, until - self._clock()))
+            with gate:
+                done = self._engine.wait([*self._running, *self._overdue], left)
+            if done or self._clock() >= until or self._send_overdue_again():
                 return done
-            slots = self._engine.slots
-            logger.warning("no answer for %g s; tasks running: %d, slots: %s", left, len(self._running), slots)
+            self._warn_of_silence()
+
+    def _send_overdue_again(self) -> bool:
+        """Queue points again whose answers are overdue; whether there are any."""
+        now, longest = self._clock(), self._engine.longest
+        if longest is None:
+            return False
+        late = {future: parcel for future, parcel in self._running.items() if now > parcel.sent + longest}
+        if late and self._engine.slots is None and now <= self._answered_at + longest:
+            return False  # tasks may wait for one another there
+        for future, parcel in late.items():
+            self._overdue[future] = self._running.pop(future)
+            silent = f"no answer for {now - parcel.began:.0f} s"
+            is_first = parcel not in [other for one, other in self._overdue.items() if one is not future]
+            if is_first:
+                self._waiting.append(parcel)
+            elif self._answered_at > parcel.began and not parcel.is_probe:
+                parcel.is_over = True
+                self._failed.append(Delivery(parcel.number, [Failed(f"{TIMED_OUT}: {silent}, twice")], 0.0))
+            else:
+                self._down = EngineDown(f"{silent}, although the time of an evaluation is limited: the {_FROZEN}")
+            self._count_fault(silent)
+        return bool(late)
+
+    def _late_answers(self, done: set[Future[Any]]) -> list[Delivery]:
+        """The answers of tasks that were overdue, of points that have none yet."""
+        delivered = []
+        for future in done & self._overdue.keys():
+            parcel = self._overdue.pop(future)
+            if not parcel.is_over and not future.cancelled() and future.exception() is None:
+                delivered += self._accept(parcel, future.result())
+                if parcel in self._waiting:
+                    self._waiting.remove(parcel)
+                again = [other for other, one in self._running.items() if one is parcel]
+                self._overdue |= {other: self._running.pop(other) for other in again}
+        return delivered
+
+    def _warn_of_silence(self) -> None:
+        """Warn once if nothing has come for long: a user cannot know what the run waits for."""
+        silent = self._clock() - self._silent_since
+        if self._has_warned or silent < max(PATIENCE, _SLOW * self._longest):
+            return
+        self._has_warned = True
+        slots, limit = self._engine.slots, self._engine.longest
+        advice = "with Workers(timeout=...) points are then evaluated elsewhere"
+        if limit is not None:
+            advice = f"points are sent again {limit:.0f} s after they were sent"
+        there = "no workers are left" if slots == 0 else f"slots: {slots}"
+        warn_user(
+            f"no value for {silent:.0f} s; the run waits for {counted(len(self._running), 'task')} that it has sent to "
+            f"the workers ({there}). If evaluations are not that slow, the {_FROZEN}; {advice}"
+        )
 
     def _submit_waiting(self) -> BrokenExecutor | None:
         """Submit waiting parcels while slots are free."""
@@ -171,7 +238,8 @@ class Dispatcher:
         has_suspect = any(parcel.is_suspect for parcel in self._running.values())
         while self._accepts_work and (index := self._next_waiting(has_suspect)) is not None:
             parcel = self._waiting[index]
-            room = 1 if parcel.must_run_alone or is_alone else slots
+            one_at_a_time = parcel.must_run_alone or is_alone
+            room = 1 if one_at_a_time else None if slots is None else slots - len(self._overdue)
             if room is not None and len(self._running) >= max(1, room):
                 break
             try:
@@ -184,6 +252,10 @@ class Dispatcher:
                 self._down, self._accepts_work = down, False
                 break
             del self._waiting[index]
+            if not self._running and not self._overdue:
+                self._silent_since = self._clock()
+            parcel.sent = self._clock()
+            parcel.began = min(parcel.began, parcel.sent)
             self._running[future] = parcel
             is_alone, has_suspect = is_alone or parcel.must_run_alone, has_suspect or parcel.is_suspect
         return None
@@ -204,7 +276,9 @@ class Dispatcher:
             )
             return []
         assert isinstance(answer, Answered)
-        self._faults = 0
+        self._faults, parcel.is_over = 0, True
+        self._answered_at = self._silent_since = self._clock()
+        self._has_warned, self._longest = False, max(self._longest, answer.seconds)
         self._answered_point = parcel.x[:1]
         return [] if parcel.is_probe else [Delivery(parcel.number, answer.answers, answer.seconds)]
 
@@ -260,6 +334,7 @@ class Dispatcher:
             if not future.done() or future.cancelled() or future.exception() is not None:
                 del self._running[future]
                 self._resend_after_break(parcel, broken)
+        self._overdue = {}
         if not counted:
             self._count_fault(str(broken))
         try:
@@ -281,7 +356,8 @@ class Dispatcher:
 
     def close(self) -> None:
         """Give up running parcels and close the engine."""
-        running, self._running, self._waiting = list(self._running), {}, deque()
+        running = [*self._running, *self._overdue]
+        self._running, self._overdue, self._waiting = {}, {}, deque()
         self._engine.close(running)
 
 

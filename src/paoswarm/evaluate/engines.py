@@ -18,6 +18,7 @@ from paoswarm.evaluate.interrupts import uninterrupted
 from paoswarm.store.log import logger
 
 CUT_OFF = "the connection to the workers is closed: their scheduler has ended or cannot be reached, or you closed it"
+PATIENCE = 60.0  # seconds for what should take few: to start a process that evaluates, or to answer
 _POLL_SECONDS = 2.0  # how often to look for cancelled tasks, lost connections and silent deaths
 _START_PAUSE = 1.0  # seconds until the next attempt to start a process after a refusal; doubled each time
 _MAX_EARLY_DEATHS = 2  # processes that may die before they serve, as long as none has ever served
@@ -51,6 +52,11 @@ class WorkerPool(ABC):
     def slots(self) -> int | None:
         """Number of tasks that can run at once; None if unknown."""
         return 1
+
+    @property
+    def longest(self) -> float | None:
+        """Seconds in which workers that limit its time answer a task, or they are frozen; None without a limit."""
+        return None
 
     @abstractmethod
     def submit(self, x: Floats, *, with_function: bool = False) -> Future[Any]:

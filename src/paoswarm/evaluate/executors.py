@@ -5,12 +5,13 @@ from __future__ import annotations
 import inspect
 import math
 import os
+import signal
 import time
 import uuid
 from collections.abc import Callable, Collection
 from concurrent import futures
 from concurrent.futures import Executor, Future
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import Any
 
 from paoswarm._text import text_of
@@ -18,7 +19,7 @@ from paoswarm.core.arrays import Floats
 from paoswarm.evaluate import worker
 from paoswarm.evaluate.call_options import check_workers, is_client, is_executor, makes_executor, size_of, threads_of
 from paoswarm.evaluate.calls import Objective, dump
-from paoswarm.evaluate.engines import CUT_OFF, EngineDown, ProcessEngine, WorkerPool
+from paoswarm.evaluate.engines import CUT_OFF, PATIENCE, EngineDown, ProcessEngine, WorkerPool
 
 _SLOTS_VALID_SECONDS = 1.0  # how long a count of the slots of a cluster is used
 
@@ -49,6 +50,12 @@ class ExecutorEngine(WorkerPool):
         self.retries_lost_tasks = getattr(executor, "retries_lost_tasks", False)  # `RayExecutor` does
         self._has_accepted_work = False
         self._counted: tuple[float, int | None] = (-math.inf, None)  # time of counting, number of slots
+
+    @property
+    def longest(self) -> float | None:
+        """Seconds in which the worker has made all attempts, and started a process for them."""
+        limit, retries = self._policy
+        return None if limit is None else (retries + 1) * limit + PATIENCE
 
     @property
     def slots(self) -> int | None:
@@ -186,6 +193,8 @@ def end(executor: Any, wait: bool = False) -> None:
     executor.shutdown(wait=False, **{name: True for name in ("cancel_futures", "kill_workers") if name in known})
     for process in processes:
         process.terminate()
+        with suppress(ProcessLookupError, AttributeError):  # Windows has no such signal
+            os.kill(process.pid, signal.SIGCONT)  # one that is frozen ends when it goes on
     if wait and thread is not None:
         thread.join(10.0)
 

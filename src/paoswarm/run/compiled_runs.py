@@ -26,7 +26,7 @@ from paoswarm.engines.search_plan import is_adaptive, read_plan
 from paoswarm.evaluate.caller import End
 from paoswarm.evaluate.calls import NAN, to_fingerprint, with_arguments
 from paoswarm.evaluate.engines import EngineDown
-from paoswarm.evaluate.interrupts import interrupted_once
+from paoswarm.evaluate.interrupts import interrupted_once, interruptible
 from paoswarm.methods.method import for_workers
 from paoswarm.run import stopping
 from paoswarm.run.call import Call, describe_run, record_end
@@ -105,6 +105,7 @@ class CompiledRuns(Steered, ABC):
     def receive(self, deadline: float | None) -> list[tuple[int, Any]]:
         """Move the runs on; what they want is evaluated inside."""
         self.advance()
+        interruptible().check()  # here all runs stand somewhere
         return [(0, None)]
 
     def explain_total_failure(self) -> ValueError:
@@ -115,6 +116,11 @@ class CompiledRuns(Steered, ABC):
 def solve_compiled(call: Call, engine: Compiled) -> ManyResult:
     """Take all runs of a call to their ends."""
     _refuse(call, engine)
+    with interrupted_once():  # compilers swallow an interrupt
+        return _solve(call, engine)
+
+
+def _solve(call: Call, engine: Compiled) -> ManyResult:
     from paoswarm.run.compiled_swarms import SwarmsOnEngine
 
     space, d = call.space, len(call.space.lower)
@@ -142,7 +148,6 @@ def solve_compiled(call: Call, engine: Compiled) -> ManyResult:
         runs = SwarmsOnEngine(engine.make(program, fun), program, call, for_swarms, keys, given, journal)
     with (
         journal or nullcontext(),
-        interrupted_once(),
         ProgressBar(call.progress, None if budget is None else len(keys) * budget) as bar,
     ):
         try:

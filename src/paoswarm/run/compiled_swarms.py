@@ -14,7 +14,6 @@ from paoswarm.engines.counter import Words
 from paoswarm.engines.engines import CompiledEngine
 from paoswarm.engines.program import Program, State
 from paoswarm.evaluate.calls import NAN
-from paoswarm.evaluate.interrupts import uninterrupted
 from paoswarm.methods.schedules import is_constant
 from paoswarm.run.beside import cost, is_worth_it, look
 from paoswarm.run.call import Call
@@ -75,9 +74,8 @@ class SwarmsOnEngine(CompiledRuns):
         complete = last if self._states is None else self._states.last_complete
         count = min(self._count, (complete if done < complete else last) - done, self.engine.longest)
         began = time.monotonic()
-        with uninterrupted(blocked_in_children=False):  # an interrupted call would leave runs at different places
-            state, history = self.engine.advance(state, self._keys, done + 1, count)
-            self._standing = WhereRunsStand(done + count, state, [*columns, np.asarray(history, dtype=float)])
+        state, history = self.engine.advance(state, self._keys, done + 1, count)
+        self._standing = WhereRunsStand(done + count, state, [*columns, np.asarray(history, dtype=float)])
         seconds = time.monotonic() - began
         count = max(1, min(2 * count, int(count * _CALL / max(seconds, 1e-9))))
         self._count = count // few * few or count
@@ -247,17 +245,16 @@ class StoredStates:
         is_new = self._generation < standing.generation <= self.last_complete
         if not is_new or not (is_last or time.monotonic() >= self._due):
             return
-        with uninterrupted(blocked_in_children=False):
-            began = time.monotonic()
-            arrays = {name: np.asarray(array) for name, array in standing.state._asdict().items()}
-            run = int(np.argmin(arrays["leader_value"]))
-            self._record(arrays["best"][run, [int(np.argmin(arrays["best_value"][run]))]].astype(float))
-            standing.columns[:] = [np.concatenate(standing.columns, axis=1)]
-            counts = int(arrays["nfev"].sum()), int(arrays["n_failed"].sum())
-            self._journal.save(standing.generation, arrays, standing.columns[0], *counts)
-            self._generation = standing.generation
-            now = time.monotonic()
-            self._due = now + max(_SECONDS, (now - began) / _SHARE)
+        began = time.monotonic()
+        arrays = {name: np.asarray(array) for name, array in standing.state._asdict().items()}
+        run = int(np.argmin(arrays["leader_value"]))
+        self._record(arrays["best"][run, [int(np.argmin(arrays["best_value"][run]))]].astype(float))
+        standing.columns[:] = [np.concatenate(standing.columns, axis=1)]
+        counts = int(arrays["nfev"].sum()), int(arrays["n_failed"].sum())
+        self._journal.save(standing.generation, arrays, standing.columns[0], *counts)
+        self._generation = standing.generation
+        now = time.monotonic()
+        self._due = now + max(_SECONDS, (now - began) / _SHARE)
 
     def _record(self, points: Floats) -> None:
         self._journal.record_points(self._space.rows(points), self._engine.evaluate(points))

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from paoswarm.core import order
 from paoswarm.core.arrays import Floats
+from paoswarm.evaluate.interrupts import interruptible
 from paoswarm.run.result import Result
 
 if TYPE_CHECKING:
@@ -111,7 +112,8 @@ def read_callback(callback: Callable[..., Any] | None) -> Notify | None:
     def notify(so_far: Callable[[], Result]) -> bool:
         result = so_far()
         try:
-            wish = callback(intermediate_result=result) if wants_result else callback(result.best)
+            with interruptible():
+                wish = callback(intermediate_result=result) if wants_result else callback(result.best)
         except StopIteration:
             return True
         except AttributeError as error:

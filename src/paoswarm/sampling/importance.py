@@ -21,7 +21,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.spatial import KDTree
 
 from paoswarm.core.arrays import Floats
 from paoswarm.core.weights import (
@@ -37,7 +36,7 @@ from paoswarm.sampling.adapt import Frozen, keep, reach_out, refine_again
 from paoswarm.sampling.climbs import Mode, climb, merge
 from paoswarm.sampling.densities import Density, scatter_matrix
 from paoswarm.sampling.proposals import DrawPool
-from paoswarm.sampling.starts import by_turns, spread_out, trend
+from paoswarm.sampling.starts import by_turns, nearest_of, spread_out, trend
 from paoswarm.sampling.target import MORE, BudgetSpent, Interrupted, Target
 
 _HARMLESS = 10.0  # largest weight, in mean weights, up to which a large Pareto k is not a problem
@@ -284,7 +283,7 @@ def _surprising(
         return z[:0]
     log_ratio = height - proposal.log_density(z)
     scaled = z / np.maximum(z.std(axis=0), 1e-300)
-    nearest = np.asarray(KDTree(scaled).query(scaled, k=_NEIGHBOURS * target.dim + 1, workers=-1)[1])[:, 1:]
+    nearest = nearest_of(scaled, scaled, _NEIGHBOURS * target.dim + 1)[:, 1:]
     each = [_standing_out(value, nearest) for value in (height - trend(z, height), log_ratio)]
     return z[list(dict.fromkeys(by_turns(*each)))[:_SURPRISING]]
 

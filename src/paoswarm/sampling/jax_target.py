@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike
 
 from paoswarm.core.arrays import Floats
 from paoswarm.engines.jax_constants import with_own_constants
+from paoswarm.evaluate.interrupts import interruptible
 from paoswarm.sampling.densities import Density
 from paoswarm.sampling.jax_draws import (
     BatchSummary,
@@ -236,12 +237,17 @@ class JaxTarget(Target):
                     found = self._launch(batch, parts, np.uint32(first), start, key)
                     waiting.append(pool.submit(self._copy, made, first, found))
                     if len(waiting) > _AHEAD:
-                        done = self._checked(made, *waiting.pop(0).result())
+                        done = self._checked(made, *self._next(waiting))
                 while waiting:
-                    done = self._checked(made, *waiting.pop(0).result())
+                    done = self._checked(made, *self._next(waiting))
             except KeyboardInterrupt:
                 cut_short = Interrupted(made.log_likelihood[:done])
         return Drawn._make([*(array[:done] for array in made[:4]), cut_short])
+
+    @staticmethod
+    def _next(waiting: list[Future[tuple[int, int]]]) -> tuple[int, int]:
+        with interruptible():
+            return waiting.pop(0).result()
 
     def _launch(self, batch: Callable[..., Any], *which: Any) -> Any:
         """Begin a batch: its draws, log priors, log densities of the proposal and log likelihoods, on the device."""
@@ -344,6 +350,7 @@ class JaxTarget(Target):
         self.check_highest(float(seen.highest), lambda: self.parameters(np.asarray(seen.at)[None])[0])
         if self._count is not None:
             self._count(int(seen.n_inside))
+        interruptible().check()
 
     def _likelihood(self, z: Any, log_prior: Any) -> Any:
         """The log likelihood at the rows of ``z``, or what it is evaluated from later; outside the prior no value."""

@@ -20,6 +20,7 @@ from paoswarm.evaluate.call_options import CallOptions, Workers
 from paoswarm.evaluate.calls import RAISED, Objective
 from paoswarm.evaluate.engines import EngineDown
 from paoswarm.evaluate.evaluator import Evaluator
+from paoswarm.evaluate.interrupts import interruptible
 from paoswarm.sampling.adapt import Frozen, NothingFound, adapt
 from paoswarm.sampling.assemble_posterior import LEAST, draw_posterior, interrupted_posterior
 from paoswarm.sampling.posterior import Posterior
@@ -175,7 +176,8 @@ def sample(
         def after_stage(stage: dict[str, Any]) -> None:
             bar.show("adaptation", beta=stage["beta"], effective=stage["effective"], efficiency=stage["efficiency"])
             if callback is not None and not likelihood.is_replayed:
-                callback(stage)
+                with interruptible():
+                    callback(stage)
 
         def plan(pool: DrawPool) -> Frozen:
             return adapt(

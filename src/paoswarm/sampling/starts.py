@@ -15,6 +15,7 @@ from scipy.spatial import KDTree
 from paoswarm.core.arrays import Floats
 from paoswarm.core.blas import on_one_thread
 from paoswarm.core.weights import normalise
+from paoswarm.evaluate.interrupts import uninterrupted
 from paoswarm.sampling.climbs import Mode, distance, is_near
 from paoswarm.sampling.densities import Circle, Density
 from paoswarm.sampling.proposals import DrawPool
@@ -148,6 +149,12 @@ def doubtful_cost() -> int:
     return 2 * EXAMINED * len(_ON_THE_WAY)
 
 
+def nearest_of(points: Floats, at: Floats, count: int) -> NDArray[np.intp]:
+    """Indices ``(m, count)`` of the points that are nearest to each row of ``at``; of all, if there are fewer."""
+    with uninterrupted():  # its threads would go on, and write to arrays that are freed
+        return np.asarray(KDTree(points).query(at, k=[*range(1, min(count, len(points)) + 1)], workers=-1)[1])
+
+
 def unexplained(
     draws: Draws, modes: list[Mode], n: int, circle: Circle | None
 ) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
@@ -162,10 +169,9 @@ def unexplained(
     z, height = draws.z[finite], draws.height[finite]
     owner, excess = _excess(z, height, modes, circle)
     compared = np.argsort(-excess, kind="stable")[:_COMPARED]
-    tree = KDTree(z[:_COMPARED])
-    nearest = tree.query(z[compared], k=min(_NEIGHBOURS * z.shape[1] + 1, tree.n), workers=-1)[1]
+    nearest = nearest_of(z[:_COMPARED], z[compared], _NEIGHBOURS * z.shape[1] + 1)
     surprise = np.full(len(z), -np.inf)
-    surprise[compared] = excess[compared] - np.median(excess[nearest.reshape(len(compared), -1)], axis=1)
+    surprise[compared] = excess[compared] - np.median(excess[nearest], axis=1)
     is_strange = np.zeros(len(z), dtype=bool)
     each = []
     for k in range(len(modes)):
