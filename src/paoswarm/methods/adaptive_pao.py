@@ -16,6 +16,7 @@ from paoswarm._checks import choices, flag, real_number
 from paoswarm.core import noise
 from paoswarm.core.arrays import Array, Floats
 from paoswarm.core.swarm import Swarm
+from paoswarm.methods import moves
 from paoswarm.methods.agreement import KNOWN, Search
 from paoswarm.methods.dense_pao import DensePAO
 from paoswarm.methods.element_pao import ElementPAO
@@ -71,6 +72,7 @@ class Contracting(PAO):
     """A swarm with covariance noise that ends when no particle makes progress: its bests may share a whole number."""
 
     applies_walls = True
+    joined = staticmethod(moves.one_for_each)
 
     def has_converged(self, state: Swarm, spread: Array, tol: float) -> Array:
         """Whether the swarm is a point, or has stopped improving."""
