@@ -17,24 +17,13 @@ from paoswarm.evaluate.queue import Answer
 from paoswarm.methods import moves
 from paoswarm.methods.searches import Alone, Searches
 from paoswarm.methods.sharing import Lane, Part, Start
+from paoswarm.run.judge import best_of, better_of
 from paoswarm.run.run_state import RunState
 from paoswarm.run.stopping import Limits
 
 # The share of a first swarm that must be known before its search moves. If all of it had to be known, one slow
 # evaluation would hold up every worker; benchmarks/asynchronous.py measures the effect.
 KNOWN = 0.9
-
-
-def takes_single_points(state: RunState) -> bool:
-    """Whether a run gains from values that come one at a time.
-
-    Otherwise it waits for whole generations: if its method learns from these, if bests are measured again, and beside
-    local searches and tolerances of constraints, which count in generations too.
-    """
-    if state.method.moves_singly:
-        return True
-    is_plain = state.local is None and not state.judge.is_tolerant and state.n_again == 0
-    return is_plain and (isinstance(state.method, Searches) or moves.joining(state.method) is not None)
 
 
 class SinglePoints(ABC):
@@ -248,19 +237,19 @@ class _Search:
 class Generations(SinglePoints):
     """Generations of as many values as come back next, whichever generation their points were drawn in.
 
-    A worker that is idle gets the next point of the search whose turn it is. If all points of its generation are given
-    out, another one is drawn from the same law, but no more points of a search are under way than its swarm has
-    particles, or than there are workers. As soon as as many values are back as a generation has points, the search
-    learns from them, and what is left of older draws is dropped. In the long run each law is drawn from once.
+    An idle worker gets the next point of the search whose turn it is. If all points of its generation are given out,
+    another one is drawn from the same law; at most twice as many points as a generation has are under way. As soon as
+    so many values are back as it has points, the search learns from them. Points of it that were not given out are
+    dropped. In the long run there are none: each law is drawn from once.
 
-    A search begins when most of its first swarm is known. Later values of its first swarm, and of searches that have
-    ended, count only for the best point of the run. A method that takes no such generations waits for whole ones.
+    A search begins when most of its first swarm is known. Later values of the first swarm, and of searches that have
+    ended, count only for the best point of the run. A search whose method takes no such generations waits for whole
+    ones. With one worker, or if all values come at the same time, generations are those of a synchronous run.
     """
 
     def __init__(self, state: RunState) -> None:
         super().__init__(state)
         self._source = state.method if isinstance(state.method, Searches) else Alone(state.method)
-        self._at_once: int = getattr(state.method, "parallel", None) or 1
         self._searches: dict[int, _Search] = {}
         self._first: _Search | None = None  # that of the run, until it begins
 
@@ -282,7 +271,8 @@ class Generations(SinglePoints):
         x, one = part.proposal.position[row], self._searches.get(part.search)
         value = self._value(x, answer)
         self._count(answer)
-        self._state.improve(x[None], np.array([value]))
+        found = best_of(self._swarm.snapped(x[None]), np.array([value]))
+        self._state.incumbent = better_of(self._state.incumbent, found)
         self.is_complete = False
         if one is not None:
             one.n_out -= 1
@@ -327,7 +317,7 @@ class Generations(SinglePoints):
         """Whether a search can give out no point now."""
         if one.begins or moves.joining(self._lane(number).start.method) is None:
             return not one.is_told and one.n_given == len(one.part)
-        return one.n_out >= max(len(one.part), self._at_once)
+        return one.n_out >= 2 * len(one.part)
 
     def _lane(self, number: int) -> Lane:
         return self._source.lanes(self._swarm)[number]

@@ -21,7 +21,6 @@ from paoswarm.run.polish import polish_each, with_reserve
 from paoswarm.run.result import Result
 from paoswarm.run.run import Ends, Numbering, Observe, Run, drive, naming_the_best
 from paoswarm.run.run_state import RunState
-from paoswarm.run.single_points import takes_single_points
 from paoswarm.run.stopping import Limits, Status
 from paoswarm.space.evaluations import Evaluations
 from paoswarm.store.journal import Journal
@@ -181,9 +180,10 @@ class RunGroup:
             if state.swarm is not None:  # a run that is continued
                 recorder.record(state)
         queue: Queue
-        if call.options.workers.asynchronous and takes_single_points(self.states[0]):
+        if call.takes_single_points:
             queue = points = PointQueue(self._evaluate, known)
-            _warn_if_idle(self.states[0].n_particles, points.slots)
+            if call.method.moves_singly:
+                _warn_if_idle(self.states[0].n_particles, points.slots)
             self._runs = [AsynchronousRun(self.states[0], limits, self._observer(0), points)]
         else:
             queue = Queue(self._evaluate, known)
