@@ -244,7 +244,8 @@ class Generations(SinglePoints):
 
     A search begins when most of its first swarm is known. Later values of the first swarm, and of searches that have
     ended, count only for the best point of the run. A search whose method takes no such generations waits for whole
-    ones. With one worker, or if all values come at the same time, generations are those of a synchronous run.
+    ones. With one worker, generations are those of a synchronous run; so they are with as many workers as points, if
+    all evaluations take the same time.
     """
 
     def __init__(self, state: RunState) -> None:
