@@ -138,8 +138,8 @@ class AdaptivePAO(Searches):
     parallel : int or None
         How many points are evaluated at once. Sizes of swarms are multiples of it, and searches move side by side if
         that keeps more workers busy. None: as many as `minimize` has workers, half as many if they are asynchronous,
-        at most a hundredth of ``maxfev``; in `minimize_many` and `Optimizer` one. A run depends on this number. ``result.method`` holds it, and
-        ``parallel=1`` makes runs independent of the workers.
+        at most a hundredth of ``maxfev``; in `minimize_many` and `Optimizer` one. A run depends on this number.
+        ``result.method`` holds it, and ``parallel=1`` makes runs independent of the workers.
     kinds : sequence of str and Method
         The kinds of searches, the first one begins. A method of yours, `PAO` with your attractors or noise for example,
         is a further kind: ``kinds=(*AdaptivePAO.kinds, method)``. Its searches end when the method has converged. The
