@@ -1,8 +1,9 @@
 """Asynchronous swarms against generations: evaluations in equal time, quality, and the bias towards quick points.
 
-It takes about a quarter of an hour on one core. It runs `minimize` itself; only the 64
-workers are simulated, with a clock that jumps from one completion to the next. Evaluation times are log-normal with
-mean 1. Times are in units of the mean evaluation time. Errors are medians of log10 of the distance to the minimum.
+It takes about half an hour on one core; ``--only searches`` measures the default search alone. It runs `minimize`
+itself; only the workers are simulated, with a clock that jumps from one completion to the next. Evaluation times are
+log-normal with mean 1. Times are in units of the mean evaluation time. Errors are medians of log10 of the distance to
+the minimum.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class SimulatedWorkers(WorkerPool):
         self._queue: list[tuple[float, int, Future[Any], Floats]] = []
         self._numbers = itertools.count()
         self._started: dict[int, float] = {}
-        self.clock = self.busy = 0.0
+        self.clock = self.submitted = 0.0
         self.log: list[tuple[float, float, Floats]] = []  # when, value, where
 
     @property
@@ -47,17 +48,25 @@ class SimulatedWorkers(WorkerPool):
         """Schedule the completion on the simulated clock."""
         future: Future[Any] = Future()
         seconds = sum(self._duration(row) for row in x)
-        self.busy += seconds
+        self.submitted += seconds
         heapq.heappush(self._queue, (self.clock + seconds, next(self._numbers), future, x))
         return future
 
     def wait(self, pending: Collection[Future[Any]], timeout: float | None) -> set[Future[Any]]:
         """Advance the clock to the next completion and return it."""
+        if timeout == 0:
+            return set()
         self.clock, _, future, x = heapq.heappop(self._queue)
         values = [self._fun(row) for row in x]
         self.log += [(self.clock, value, row) for value, row in zip(values, x, strict=True)]
         future.set_result(Answered(list(values), 1.0))  # one second each, so that points are never sent together
         return {future}
+
+    @property
+    def busy(self) -> float:
+        """The share of the time until the latest completion in which workers were busy."""
+        ahead = sum(end - self.clock for end, _, _, _ in self._queue)
+        return (self.submitted - ahead) / (self._workers * self.clock)
 
 
 class Outcome(NamedTuple):
@@ -89,7 +98,7 @@ def run(fun: Any, time: Any, seed: int, *, n: int, workers: int, evaluations: in
             workers=ps.Workers(engine, asynchronous=asynchronous),
             rng=seed,
         )
-    return Outcome(engine.log, engine.clock, 1 - engine.busy / (workers * engine.clock), result.x)
+    return Outcome(engine.log, engine.clock, 1 - engine.busy, result.x)
 
 
 def lognormal(sigma: float) -> Callable[[np.random.Generator, Floats], float]:
@@ -208,10 +217,79 @@ def bias(seeds: int) -> None:
         print(f"{fun.__name__:>18}" + "".join(f"{cell:>16}" for cell in cells), flush=True)
 
 
+def plain_rosenbrock(x: Floats) -> float:
+    return float((100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2).sum())
+
+
+def plain_rastrigin(x: Floats) -> float:
+    return float((x**2 - 10 * np.cos(2 * np.pi * x) + 10).sum())
+
+
+PROBLEMS = (
+    ("Rosenbrock", plain_rosenbrock, 3, (-2.0, 2.0)),
+    ("Rosenbrock", plain_rosenbrock, 5, (-2.0, 2.0)),
+    ("Rosenbrock", plain_rosenbrock, 10, (-2.0, 2.0)),
+    ("Rastrigin", plain_rastrigin, 3, (-4.0, 5.0)),
+    ("sphere", lambda x: float(((x - 0.3) ** 2).sum()), 10, (-5.0, 5.0)),
+)
+
+
+def search(
+    fun: Any, bounds: Any, time: Any, seed: int, *, workers: int, asynchronous: bool, **limits: Any
+) -> tuple[SimulatedWorkers, Any]:
+    """One run of the default search."""
+    chance = np.random.default_rng([seed, 7])
+    engine = SimulatedWorkers(fun, workers, lambda x: time(chance, x))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = ps.minimize(fun, bounds, rng=seed, workers=ps.Workers(engine, asynchronous=asynchronous), **limits)
+    return engine, found
+
+
+def searches(seeds: int) -> None:
+    print(f"\nthe default search, sigma = 1, until 1e-6, medians of {seeds} runs: in generations -> asynchronous")
+    print(f"{'':>14} {'workers':>8}{'time':>18}{'evaluations':>20}{'busy':>16}")
+    for workers, (name, fun, d, bounds) in itertools.product((8, 16), PROBLEMS):
+        cells = []
+        for asynchronous in (False, True):
+            runs = [
+                search(
+                    fun,
+                    [bounds] * d,
+                    lognormal(1.0),
+                    seed,
+                    workers=workers,
+                    asynchronous=asynchronous,
+                    target=1e-6,
+                    maxfev=50_000,
+                )
+                for seed in range(seeds)
+            ]
+            cells.append(np.median([(one.clock, found.nfev, one.busy) for one, found in runs], axis=0))
+        (time, nfev, busy), (time_now, nfev_now, busy_now) = cells
+        numbers = f"{time:>8.0f} -> {time_now:<6.0f}{nfev:>10.0f} -> {nfev_now:<6.0f}{busy:>8.2f} -> {busy_now:.2f}"
+        print(f"{name:>11} {d:>2} {workers:>8}{numbers}", flush=True)
+    print(f"\nshare of runs that end in the half that takes ten times longer (d = {D}, 16 workers, 3000 evaluations)")
+    for fun in (two_equal, deeper_where_slow):
+        shares = []
+        for asynchronous in (False, True):
+            runs = [
+                search(fun, [(-5.0, 5.0)] * D, slow_half, seed, workers=16, asynchronous=asynchronous, maxfev=3000)
+                for seed in range(4 * seeds)
+            ]
+            shares.append(np.mean([found.x[0] > 0 for _, found in runs]))
+        print(f"{fun.__name__:>18}: in generations {shares[0]:.2f}, asynchronous {shares[1]:.2f}", flush=True)
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=15, help="runs per cell in the table of quality")
-    seeds = parser.parse_args().seeds
-    throughput(max(1, seeds // 4))
-    bias(4 * seeds)
-    quality(seeds)
+    parser.add_argument("--only", choices=["searches", "swarms"], help="the default search, or single swarms")
+    given = parser.parse_args()
+    seeds = given.seeds
+    if given.only != "swarms":
+        searches(seeds)
+    if given.only != "searches":
+        throughput(max(1, seeds // 4))
+        bias(4 * seeds)
+        quality(seeds)

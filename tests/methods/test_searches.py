@@ -219,7 +219,7 @@ def test_noise_failures_and_narrow_budgets_are_survived(method):
         assert solve(method, maxfev=budget).nfev == budget
 
 
-def test_asynchronous_runs_complete_each_generation():
+def test_searches_with_an_asynchronous_worker():
     result = solve(ps.AdaptivePAO(), workers=ps.Workers(asynchronous=True), vectorized=False, maxfev=300)
     assert result.nfev == 300
     assert result.fun < -0.19

@@ -17,10 +17,10 @@ import paoswarm as ps
 from paoswarm.evaluate.child import Answered
 from paoswarm.evaluate.engines import WorkerPool
 from paoswarm.evaluate.queue import Answer
-from paoswarm.run.asynchronous import Particles
 from paoswarm.run.optimizer import Optimizer
 from paoswarm.run.read_input import read_space
 from paoswarm.run.run_state import RunState
+from paoswarm.run.single_points import Particles
 from paoswarm.store.log import StoreError
 
 BOX = [(-5, 5)] * 3
@@ -51,13 +51,21 @@ class Clocked(WorkerPool):
     def wait(self, pending, timeout):
         if timeout == 0:
             return set()
-        self.clock, _, future, x = heapq.heappop(self._queue)
-        while future.cancelled():
+        done = set()
+        while not done or (self._queue and self._queue[0][0] == self.clock):  # all that end at this moment
             self.clock, _, future, x = heapq.heappop(self._queue)
-        self.ended.append(self.clock)
-        self.points += list(x)
-        future.set_result(Answered([float(self._fun(row)) for row in x], 1.0))
-        return {future}
+            if not future.cancelled():
+                self.ended.append(self.clock)
+                self.points += list(x)
+                future.set_result(Answered([float(self._fun(row)) for row in x], 1.0))
+                done.add(future)
+        return done
+
+    @property
+    def busy(self):
+        """The share of the time, until the latest value, in which workers had something to do."""
+        ends = sorted(self.ended) + [self.clock] * (len(self.begun) - len(self.ended))
+        return (sum(ends) - sum(self.begun)) / (self.clock * self._slots)
 
     @property
     def idle_after_the_first(self):

@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
-from test_asynchronous import Clocked, unquestioned
+from test_asynchronous import unquestioned
 
 import paoswarm as ps
 
@@ -77,29 +77,6 @@ class TestWorkers:
         assert repr(many.run(1).searches) == repr(alone.searches)
         with pytest.raises(ValueError, match=r"ask one of them, many.run\(r\).searches"):
             _ = many.searches
-
-
-class TestAsynchronous:
-    def test_generations_are_those_of_a_synchronous_run(self):
-        """A search waits for all of its points, so the order in which values arrive does not matter."""
-        engine = Clocked(two_wells, 8, seed=1)
-        found = solve(workers=ps.Workers(engine, asynchronous=True))
-        assert found.method.parallel == 8
-        assert len(engine.points) == found.nfev == 900
-        assert_same(found, solve(method=found.method))
-
-    def test_the_store_repeats_it_with_other_workers(self, tmp_path):
-        live = solve(
-            workers=ps.Workers(Clocked(two_wells, 4, seed=2), asynchronous=True), store=unquestioned(tmp_path / "run")
-        )
-        longer = solve(
-            workers=ps.Workers(Clocked(two_wells, 3), asynchronous=True),
-            maxfev=1000,
-            store=unquestioned(tmp_path / "run"),
-        )
-        assert longer.method.parallel == live.method.parallel == 4
-        assert longer.nfev == 1000
-        assert_same(longer, solve(method=live.method, maxfev=1000))
 
 
 class TestStarts:

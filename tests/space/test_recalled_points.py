@@ -48,7 +48,7 @@ def test_an_asynchronous_run_evaluates_no_point_twice(method):
 
 
 @pytest.mark.parametrize("method", [ps.MixedPAO(), ps.classic.SADE()], ids=name_of)
-def test_with_whole_generations_an_asynchronous_run_is_the_same_as_any_other(method):
+def test_by_generations_a_run_with_one_asynchronous_worker_is_the_same_as_any_other(method):
     assert not method.moves_singly
     how = {"method": method, "maxfev": 300, "rng": 2}
     plain, other = (

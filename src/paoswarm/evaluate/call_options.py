@@ -110,12 +110,12 @@ class Workers:
         How often to evaluate a point again if its process crashed, ran out of memory or was killed. After that the
         point counts as failed, and the run goes on.
     asynchronous : bool
-        For `minimize` and `fit`: let every particle or search move as soon as its own value is known, so that no worker
-        waits for another. Use it if evaluations take seconds or more and not all the same time, with at least twice as
-        many particles as workers. The result depends on the order in which values arrive; a ``store`` records that
-        order and repeats it.
-        Methods that learn by generations (`AdaptivePAO`, `SADE`, most of your own) still complete each generation
-        first.
+        For `minimize` and `fit`: no worker waits for another. Every particle moves as soon as its own value is known;
+        `AdaptivePAO` learns from the values that come back next, whichever generation they belong to. Use it if
+        evaluations take seconds or more and not all the same time. A single swarm (`PAO`) needs at least twice as many
+        particles as workers. The result depends on the order in which values arrive; a ``store`` records that order
+        and repeats it.
+        `SADE`, most methods of your own, and runs with constraints or ``reevaluate`` complete each generation first.
 
     Examples
     --------

@@ -16,6 +16,7 @@ from paoswarm._checks import choices, flag, real_number
 from paoswarm.core import noise
 from paoswarm.core.arrays import Array, Floats
 from paoswarm.core.swarm import Swarm
+from paoswarm.methods import moves
 from paoswarm.methods.agreement import KNOWN, Search
 from paoswarm.methods.dense_pao import DensePAO
 from paoswarm.methods.element_pao import ElementPAO
@@ -90,6 +91,7 @@ class Contracting(PAO):
     """A swarm with covariance noise that ends when no particle makes progress: its bests may share a whole number."""
 
     applies_walls = True
+    joined = staticmethod(moves.one_for_each)
 
     def has_converged(self, state: Swarm, spread: Array, tol: float) -> Array:
         """Whether the swarm is a point, or has stopped improving."""
@@ -157,9 +159,9 @@ class AdaptivePAO(Searches):
         and from random ones. It takes at most three quarters of the evaluations, and a tenth if it finds nothing.
     parallel : int or None
         How many points are evaluated at once. Sizes of swarms are multiples of it, and searches move side by side if
-        that keeps more workers busy. None: as many as `minimize` has workers, at most a hundredth of ``maxfev``; in
-        `minimize_many` and `Optimizer` one. A run depends on this number. ``result.method`` holds it, and
-        ``parallel=1`` makes runs independent of the workers.
+        that keeps more workers busy. None: as many as `minimize` has workers, half as many if they are asynchronous,
+        at most a hundredth of ``maxfev``; in `minimize_many` and `Optimizer` one. A run depends on this number.
+        ``result.method`` holds it, and ``parallel=1`` makes runs independent of the workers.
     kinds : sequence of str and Method
         The kinds of searches, the first one begins. A method of yours, `PAO` with your attractors or noise for example,
         is a further kind: ``kinds=(*AdaptivePAO.kinds, method)``. Its searches end when the method has converged. The

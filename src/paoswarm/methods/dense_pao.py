@@ -15,6 +15,7 @@ against them. Everything is computed in widths of the bounds.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -225,6 +226,19 @@ class DensePAO(Method):
             law, progress = after_generation(memory.law, rates(*x.shape), memory.progress, x, values, x - inside)
         memory = memory._replace(law=law, trust=trust, open=None, model=generation.model, progress=progress)
         return after._replace(memory=memory)
+
+    def joined(
+        self, state: Swarm, latest: Proposal, came: Sequence[tuple[Proposal, int]], value: Floats
+    ) -> tuple[Proposal, Floats]:
+        """The latest generation with the points that are back in place of those that were asked for."""
+        generation: Generation = latest.notes
+        x, predicted = generation.x.copy(), generation.predicted
+        x[generation.asked] = [proposal.notes.x[proposal.notes.asked[i]] for proposal, i in came]
+        if generation.model is not None:
+            predicted = quadratic_model.predict(generation.model, _within(state, x))
+        position = np.array([proposal.position[i] for proposal, i in came])
+        notes = generation._replace(x=x, predicted=predicted)
+        return Proposal(position, np.zeros_like(position), notes), value
 
     def has_converged(self, state: Swarm, spread: Array, tol: float) -> Array:
         """Whether the search is over; see `paoswarm.methods.dense_learning`."""

@@ -28,6 +28,7 @@ from paoswarm.core.attractors import RandomSource
 from paoswarm.core.dynamics import NODES, WEIGHTS
 from paoswarm.core.order import is_feasible
 from paoswarm.core.swarm import Proposal, Swarm
+from paoswarm.methods import moves
 from paoswarm.methods.method import Method, check_hyperparameter
 
 _DAMPING, _FREQUENCY = 0.2, 2.0**0.5  # the paper's spring
@@ -102,6 +103,7 @@ class ElementPAO(Method):
     """
 
     applies_walls: ClassVar[bool] = True
+    joined = staticmethod(moves.one_for_each)
     smallest_swarm = _SMALLEST
     horizon: int = 1000
     noise: float = 1e-4

@@ -80,6 +80,10 @@ class Method(ABC):
         whole generations.
     applies_walls : bool
         Whether ``ask`` applies the walls itself. Otherwise this is done for it.
+    joined : callable or None
+        ``joined(state, latest, came, value) -> (proposal, value)``, if ``tell`` may take as a generation whatever is
+        back: ``came`` are proposals and rows of them, some of earlier proposals than the ``latest``. Otherwise
+        asynchronous runs wait for whole generations, unless the method ``moves_singly``.
     step_law : callable or None
         ``step_law(state, progress, rng) -> StepLaw``, if the density of the next step is known in closed form.
 
@@ -93,6 +97,7 @@ class Method(ABC):
     moves_singly: ClassVar[bool] = False
     applies_walls: ClassVar[bool] = False
     applies_tolerance: ClassVar[bool] = False  # of constraints, and its ``tell`` is told the accuracy ``tol`` as well
+    joined: Any = None
     step_law: Any = None
 
     def __init_subclass__(cls, **others: Any) -> None:

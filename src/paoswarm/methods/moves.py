@@ -18,7 +18,7 @@ whatever else looks at a swarm sees the scores (C2), so drivers keep the best po
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -47,6 +47,11 @@ def keeps_bests(method: Method) -> bool:
 def decides_its_end(method: Method) -> bool:
     """Whether the method has its own rule for when a run has converged."""
     return type(method).has_converged is not Method.has_converged
+
+
+def joining(method: Method) -> Any:
+    """The function that makes a generation of what is back, see `Method`; None if the method takes only whole ones."""
+    return one_for_each if method.joined is None and method.moves_singly else method.joined
 
 
 def check(method: Method, shape: tuple[int, ...]) -> None:
@@ -86,6 +91,28 @@ def ask(method: Method, state: Swarm, draw: RandomSource, progress: float) -> Pr
             "damping, or walls='clip'"
         )
     return proposal
+
+
+def one_for_each(
+    state: Swarm, latest: Proposal, came: Sequence[tuple[Proposal, int]], value: Floats
+) -> tuple[Proposal, Floats]:
+    """What came back as a generation with one point for each particle: its best one, or that where it is.
+
+    Points of proposals for another number of particles are left out.
+    """
+    n = state.n_particles
+    chosen = [(latest, i) for i in range(n)]
+    position, velocity, values = state.position.copy(), state.velocity.copy(), state.value.copy()
+    for k in order.ranked(value)[::-1].tolist():
+        proposal, i = came[k]
+        if len(proposal.position) == n:
+            chosen[i] = came[k]
+            position[i], velocity[i], values[i] = proposal.position[i], proposal.velocity[i], value[k]
+    notes = latest.notes
+    if notes is not None:
+        kept = zip(*([part[i] for part in proposal.notes] for proposal, i in chosen), strict=True)
+        notes = type(notes)(*map(np.array, kept))
+    return Proposal(position, velocity, notes), values
 
 
 def tell(

@@ -26,7 +26,7 @@ from paoswarm.methods.dense_pao import DensePAO, first_points
 from paoswarm.methods.method import Method, Report, check_method, check_parallel, for_workers, in_rounds
 from paoswarm.methods.model_search import guess_of
 from paoswarm.methods.moves import TOL
-from paoswarm.methods.sharing import NOBODY, Part, Sharing, Start, Tally, laid_open, shown
+from paoswarm.methods.sharing import NOBODY, Lane, Part, Sharing, Start, Tally, laid_open, shown
 
 
 class Series(Protocol):
@@ -100,10 +100,24 @@ class Searches(Method):
         parts: tuple[Part, ...] = (self.next_part(state, (), draw, progress),)
         while self._has_room(state, parts):
             parts = (*parts, self.next_part(state, parts, draw, progress))
+        return self.whole(parts)
+
+    def whole(self, parts: tuple[Part, ...]) -> Proposal:
+        """Parts as a generation of the run."""
         if len(parts) == 1:
             return Proposal(*parts[0].proposal[:2], notes=parts)
         position, velocity = (np.concatenate([part.proposal[i] for part in parts]) for i in range(2))
         return Proposal(position, velocity, notes=parts)
+
+    def lanes(self, state: Swarm) -> dict[int, Lane]:
+        """The searches that are under way, by number."""
+        return {lane.search: lane for lane in laid_open(state).lanes}
+
+    def moving(self, state: Swarm, out: tuple[Part, ...]) -> int | None:
+        """The number of the search that `next_part` moves; None if it begins another one."""
+        sharing: Sharing = state.memory
+        _, lane = sharing.turn(out)
+        return None if lane is None else lane.search
 
     def _has_room(self, state: Swarm, parts: tuple[Part, ...]) -> bool:
         """Whether the search whose turn is next would keep workers busy that are idle otherwise.
@@ -176,6 +190,29 @@ class Searches(Method):
         sharing = laid_open(state)
         agreement = sharing.agreed(state.upper[0] - state.lower[0], state.axes)
         return Report(sharing.leader.start.method, sharing.leader.swarm, sharing.searches, agreement)
+
+
+class Alone:
+    """A method as the only search of its run, with what asynchronous runs need of `Searches`."""
+
+    def __init__(self, method: Method) -> None:
+        self._method = method
+
+    def lanes(self, state: Swarm) -> dict[int, Lane]:
+        """The one search."""
+        return {0: Lane(0, 0, Start(self._method, state.n_particles), state, 0, state.n_particles)}
+
+    def moving(self, state: Swarm, out: tuple[Part, ...]) -> int | None:
+        """The one search, unless its points are under way."""
+        return None if out else 0
+
+    def next_part(self, state: Swarm, out: tuple[Part, ...], draw: RandomSource, progress: float) -> Part:
+        """Its next generation."""
+        return Part(0, 0, moves.ask(self._method, state, draw, progress))
+
+    def whole(self, parts: tuple[Part, ...]) -> Proposal:
+        """The generation."""
+        return parts[0].proposal
 
 
 def _latin_hypercube(state: Swarm, n: int, draw: RandomSource) -> Floats:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,7 +19,9 @@ from paoswarm.evaluate.call_options import CallOptions, Workers
 from paoswarm.evaluate.calls import Objective, with_arguments
 from paoswarm.evaluate.constrained_function import ConstrainedFunction
 from paoswarm.evaluate.constraints import ConstraintSet, without_functions
+from paoswarm.methods import moves
 from paoswarm.methods.method import Method, for_workers
+from paoswarm.methods.searches import Searches
 from paoswarm.run.first_swarm import choose_size, design_name
 from paoswarm.run.many_result import ManyResult
 from paoswarm.run.observers import Notify, read_callback
@@ -59,6 +62,8 @@ class Call:
         None for NumPy.
     may_fall_back : bool
         Whether NumPy takes over if the engine does not have all that is asked for.
+    takes_single_points : bool
+        Whether a run takes each value as soon as it is there.
     """
 
     fun: Objective
@@ -85,6 +90,7 @@ class Call:
     store: Store | None
     engine: Compiled | None
     may_fall_back: bool
+    takes_single_points: bool
 
     @property
     def n_runs(self) -> int:
@@ -191,7 +197,11 @@ def read_call(
     store = None if store is None else Store.of(store)
     rng, seed = (rng, None) if store is None else store.seeded(rng)
     x0, f0, init = _read_points(space, *read_start(x0), init)
-    method = _for_workers(method, workers, read.maxfev, store) if runs is None else for_workers(method, 1)
+    takes_single = _takes_single_points(method, workers, limited, reevaluate)
+    # Single points: twice as many are under way as a generation has. With generations twice as large, searches took as
+    # long or longer (benchmarks/asynchronous.py).
+    at_once = math.ceil(workers.count / 2) if takes_single else workers.count
+    method = _for_workers(method, at_once, read.maxfev, store) if runs is None else for_workers(method, 1)
     return Call(
         fun=fun,
         args=args if isinstance(args, tuple) else (args,),
@@ -217,6 +227,7 @@ def read_call(
         store=store,
         engine=compiled,
         may_fall_back=engine == "auto",
+        takes_single_points=takes_single,
     )
 
 
@@ -249,8 +260,22 @@ def _read_size(
     return recorded or choose_size(method, space, limits.maxfev, limits.maxiter, x0, f0)
 
 
-def _for_workers(method: Method, workers: Workers, maxfev: int | None, store: Store | None) -> Method:
-    """The method for as many points at once as the store has recorded, or else as there are workers.
+def _takes_single_points(
+    method: Method, workers: Workers, constraints: ConstraintSet | None, reevaluate: float
+) -> bool:
+    """Whether a run takes each value as soon as it is there, and does not wait for whole generations.
+
+    It waits if its method learns from nothing else. Repeated measurements, and what is done for constraints, belong to
+    generations, too.
+    """
+    if not workers.asynchronous or method.moves_singly:
+        return bool(workers.asynchronous)
+    joins = isinstance(method, Searches) or moves.joining(method) is not None
+    return joins and constraints is None and not reevaluate
+
+
+def _for_workers(method: Method, at_once: int, maxfev: int | None, store: Store | None) -> Method:
+    """The method for as many points at once as the store has recorded, or else as there are.
 
     But a search needs generations: at least a hundred must fit into ``maxfev``.
     """
@@ -258,8 +283,7 @@ def _for_workers(method: Method, workers: Workers, maxfev: int | None, store: St
     settings = recorded.get("with") if isinstance(recorded, dict) else None
     count = settings.get("parallel") if isinstance(settings, dict) else None
     if not isinstance(count, int):
-        count = workers.count
-        count = count if maxfev is None else min(count, max(1, maxfev // _ENOUGH))
+        count = at_once if maxfev is None else min(at_once, max(1, maxfev // _ENOUGH))
     return for_workers(method, count)
 
 

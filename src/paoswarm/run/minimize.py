@@ -112,9 +112,9 @@ def minimize(
     workers : int, Executor, Dask Client, function that makes one, map-like, or Workers
         What evaluates points: a number of processes, or -1 for one per core; or something that has workers of its own.
         `Workers` lists all kinds, and adds a time limit for each evaluation, retries of points that were lost, and
-        asynchronous particles: ``ps.Workers(16, timeout=60, asynchronous=True)``.
+        asynchronous runs: ``ps.Workers(16, timeout=60, asynchronous=True)``.
 
-        The result does not depend on it, but for asynchronous particles, and for `AdaptivePAO` and other methods with a
+        The result does not depend on it, but for asynchronous runs, and for `AdaptivePAO` and other methods with a
         parameter ``parallel``: their swarms are sized for the number of workers, see there.
     reevaluate : float
         For noisy objectives: the share of the remembered bests to measure again in each generation, for example 0.2.

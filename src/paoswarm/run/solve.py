@@ -180,10 +180,10 @@ class RunGroup:
             if state.swarm is not None:  # a run that is continued
                 recorder.record(state)
         queue: Queue
-        # Whatever moves by generations only gains nothing from values that come one at a time.
-        if call.options.workers.asynchronous and call.method.moves_singly:
+        if call.takes_single_points:
             queue = points = PointQueue(self._evaluate, known)
-            _warn_if_idle(self.states[0].n_particles, points.slots)
+            if call.method.moves_singly:
+                _warn_if_idle(self.states[0].n_particles, points.slots)
             self._runs = [AsynchronousRun(self.states[0], limits, self._observer(0), points)]
         else:
             queue = Queue(self._evaluate, known)
