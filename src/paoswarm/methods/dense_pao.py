@@ -33,8 +33,8 @@ from paoswarm.methods.dense_learning import (
     EVALUATED,
     GOES_ON,
     GREW,
-    DenseLaw,
     DenseProgress,
+    Law,
     after_generation,
     asked_of,
     completed,
@@ -43,8 +43,9 @@ from paoswarm.methods.dense_learning import (
     first_law,
     first_progress,
     longest,
-    rates,
+    rates_of,
 )
+from paoswarm.methods.low_rank import first_low_rank_law, has_many
 from paoswarm.methods.method import Method, Standing, check_hyperparameter, check_parallel, in_rounds
 from paoswarm.methods.quadratic_model import (
     QuadraticModel,
@@ -73,7 +74,7 @@ class Generation(NamedTuple):
 class DenseMemory(NamedTuple):
     """What a dense swarm remembers."""
 
-    law: DenseLaw
+    law: Law
     x: Floats  # (m, d) recently evaluated points, in widths of the bounds
     f: Floats  # (m,) their values
     trust: Trust
@@ -148,7 +149,8 @@ class DensePAO(Method):
         if isinstance(state.memory, DenseMemory):
             return state
         x = _inside(state, state.best_position)
-        law = first_law(x[int(order.best(state.best_value))], self.spread)
+        first = first_low_rank_law if has_many(x.shape[-1]) else first_law
+        law = first(x[int(order.best(state.best_value))], self.spread)
         memory = DenseMemory(law, x[:0], state.best_value[:0], Trust(), None, None, first_progress(state.best_value))
         return state._replace(memory=_with_points(memory, x, state.best_value))
 
@@ -206,7 +208,9 @@ class DensePAO(Method):
         if generation.predicted is not None and not is_measured.all():
             values = completed(values, generation.predicted, generation.asked)
         with np.errstate(invalid="ignore"):  # if whole generations have failed
-            law, progress = after_generation(memory.law, rates(*x.shape), memory.progress, x, values, x - inside)
+            law, progress = after_generation(
+                memory.law, rates_of(memory.law, len(x)), memory.progress, x, values, x - inside
+            )
         memory = memory._replace(law=law, trust=trust, open=None, model=generation.model, progress=progress)
         return after._replace(memory=memory)
 
