@@ -135,17 +135,24 @@ def _(law: LowRankLaw, by: Rates, ranked: Floats) -> LowRankLaw:
     straight = straightened(law, mean_step)
     path_scale, path, weights, kept, growth = followed(law, by, mean_step, straight, squared)
     rows = np.concatenate((law.directions.T, path[None] / law.lengths, steps / law.lengths))
+    generation = law.generation + 1
+    if not math.isfinite(np.square(rows).sum()):
+        return law._replace(generation=generation, is_singular=True)
     amounts = np.concatenate((kept * (np.square(law.stretches) - 1), [by.rank_one], by.rank_many * weights))
     lengths, directions, stretches = projected(kept, rows.T, amounts, len(law.stretches) or DIRECTIONS)
     lengths = law.lengths * lengths
     size = math.exp(np.log(lengths).mean())
-    generation = law.generation + 1
-    condition = (lengths.max() / lengths.min() * stretches.max()) ** 2
-    if not condition < WORST_CONDITION:  # NaN if a whole generation has failed
-        return law._replace(generation=generation, is_singular=True)
-    centre, scale = law.centre + law.scale * mean_step, law.scale * size * math.exp(growth)
+    condition = float((lengths.max() / lengths.min() * stretches.max()) ** 2)
     return LowRankLaw(
-        centre, scale, lengths / size, directions, stretches, path_scale, path / size, generation, law.is_singular
+        law.centre + law.scale * mean_step,
+        law.scale * math.exp(growth) * size,
+        lengths / size,
+        directions,
+        stretches,
+        path_scale,
+        path / size,
+        generation,
+        condition >= WORST_CONDITION,
     )
 
 
