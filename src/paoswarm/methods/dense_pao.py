@@ -87,9 +87,9 @@ class DenseMemory(NamedTuple):
 class DensePAO(Method):
     r"""A swarm with dense noise that learns its shape, step by step, from the ranks of the values.
 
-    It does not depend on how the axes are turned (up to 50 unknowns), nor on increasing transformations of the objective (without the
-    model). Use it for narrow, bent or rotated valleys. It ends by itself when it has converged or makes no progress;
-    `Restarts` starts it again with more particles.
+    With up to 50 unknowns it does not depend on how the axes are turned, nor on increasing transformations of the
+    objective (without the model). Use it for narrow, bent or rotated valleys. It ends by itself when it has converged
+    or makes no progress; `Restarts` starts it again with more particles.
 
     Parameters
     ----------
@@ -109,8 +109,8 @@ class DensePAO(Method):
     Every step is the limit of a long time step of the exact transition, with the best half of the swarm as attractors
     and dense noise. In this limit sampling and learning are those of CMA-ES (Hansen 2016, with negative weights). The
     model with its test is related to lq-CMA-ES (Hansen 2019). With more than 50 unknowns the noise has a width for each
-    coordinate and a few longer directions, as in VkD-CMA-ES (Akimoto and Hansen 2016): learning a dense covariance would
-    take too many evaluations. Then it does depend on how the axes are turned.
+    coordinate and four longer directions, as in VkD-CMA-ES (Akimoto and Hansen 2016): learning a dense covariance
+    would take too many evaluations.
 
     Examples
     --------
