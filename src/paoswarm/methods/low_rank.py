@@ -63,9 +63,9 @@ def has_many(d: int) -> bool:
 
 
 def first_low_rank_law(centre: Floats, scale: float) -> LowRankLaw:
-    """The law with which a search begins: a round cloud."""
+    """The law with which a search begins: a round cloud, whose radius is no larger than with `MANY` unknowns."""
     d = len(centre)
-    nothing = np.zeros(d)
+    nothing, scale = np.zeros(d), scale * math.sqrt(min(1.0, MANY / d))
     return LowRankLaw(centre, scale, np.ones(d), np.zeros((d, 0)), np.ones(0), nothing, nothing, 0, False)
 
 
