@@ -157,7 +157,7 @@ def numbers(text):
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--dims", type=numbers, default=[40, 80, 160, 320])
+    parser.add_argument("--dims", type=numbers, default=[40, 80, 160, 320], help="the table of the page has 40 and 80")
     parser.add_argument("--instances", type=numbers, default=[101])
     parser.add_argument("--functions", type=numbers, default=list(FUNCTIONS))
     parser.add_argument("--budget", type=int, default=100, help="evaluations for each unknown")
