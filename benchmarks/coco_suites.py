@@ -18,22 +18,23 @@ FUNCTIONS = {"bbob-mixint": range(1, 25), "bbob-constrained": range(1, 55)}
 
 
 @lru_cache
-def _suite(name, dim, instance):
+def suite(name, dim, instance):
+    """The problems of one size and instance."""
     import cocoex
 
     return cocoex.Suite(name, f"instances: {instance}", f"dimensions: {dim}")
 
 
-def _best_point(problem):
+def best_point(problem):
     """The optimum. COCO only writes it into a file of the working folder."""
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         problem._best_parameter("print")
         return np.array(Path("._bbob_problem_best_parameter.txt").read_text().split(), float)
 
 
-def coco(suite, function, dim, instance):
+def coco(name, function, dim, instance):
     """Return one instance of a function of ``bbob-mixint`` or ``bbob-constrained``."""
-    problem = _suite(suite, dim, instance).get_problem_by_function_dimension_instance(function, dim, instance)
+    problem = suite(name, dim, instance).get_problem_by_function_dimension_instance(function, dim, instance)
     count = problem.number_of_constraints
 
     def evaluate(x):
@@ -42,9 +43,9 @@ def coco(suite, function, dim, instance):
         constraints = [problem.constraint(row) for row in rows] if count else []
         return values, np.array(constraints, float).reshape(len(x), count), np.empty((len(x), 0))
 
-    best = _best_point(problem)
+    best = best_point(problem)
     return ConstrainedProblem(
-        name=f"{suite} f{function}, {dim} variables, instance {instance}",
+        name=f"{name} f{function}, {dim} variables, instance {instance}",
         bounds=np.stack([problem.lower_bounds, problem.upper_bounds], axis=1),
         evaluate=evaluate,
         best_value=float(problem(best)),

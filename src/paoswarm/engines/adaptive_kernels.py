@@ -249,12 +249,13 @@ def _squared_lengths(u):
 
 
 order_of = compiled(order, "is_feasible")
-law = compiled(dense_learning, "rates first_law draws longest whitening _decomposed learn")
+law = compiled(dense_learning, "rates first_law draws longest variances whitening placed _decomposed followed learn")
 model = compiled(
     quadratic_model,
-    "points_for n_coefficients generations_between_fits pairs features predict shortened_newton minimum fit "
+    "points_for n_coefficients generations_between_fits pairs features seen predict shortened_newton minimum fit "
     "is_trusted is_due untested after_test",
     whitening=law.whitening,
+    placed=law.placed,
     ranked=ranked,
     least_squares=least_squares,
     squared_lengths=_squared_lengths,
@@ -265,6 +266,7 @@ progress = compiled(
     "typical first_progress asked_of completed window _nearest _stagnates after_generation end_of",
     learn=law.learn,
     longest=law.longest,
+    variances=law.variances,
     median=median,
     ranked=ranked,
     levelled=_levelled,

@@ -14,6 +14,7 @@ from paoswarm.engines.program import NotCompiled
 from paoswarm.methods.adaptive_pao import AdaptivePAO, Shrinking, Small
 from paoswarm.methods.dense_pao import DensePAO
 from paoswarm.methods.element_pao import ElementPAO
+from paoswarm.methods.low_rank import MANY, has_many
 from paoswarm.methods.method import Method
 from paoswarm.methods.searches import Growing, Portfolio, Restarts
 from paoswarm.methods.sharing import Start
@@ -102,5 +103,10 @@ def _numbers(kind: Any, d: int) -> tuple[float, ...]:
     rule, growth = (SMALL, 1.0) if isinstance(kind, Small) else (GROWING, kind.growth)
     sizes = method.default_particles(d), method.smallest_swarm, large, waits_for
     if isinstance(method, DensePAO):
+        if has_many(d):
+            raise NotCompiled(
+                f"engine='numba' has dense swarms for up to {MANY} unknowns, got {d}; use engine='numpy', whose dense "
+                "swarms have a law for many unknowns"
+            )
         return rule, 1, int(method.model), *sizes, growth, method.spread, 0.0, 0.0, kind.share
     return rule, 0, 0, *sizes, growth, 0.0, float(method.horizon), method.noise, kind.share

@@ -2,7 +2,8 @@ r"""How a dense swarm learns the law of its next step from the ranks of the last
 
 All particles relax completely (a long time step) toward the same point, the mean :math:`a` of the best particles, with
 dense noise. So the next positions are draws from :math:`N(a, \sigma^2 C)` (A1). The centre, the scale and the
-covariance are learnt as in CMA-ES (Hansen 2016, arXiv:1604.00772), whose letters are used here.
+covariance are learnt as in CMA-ES (Hansen 2016, arXiv:1604.00772), whose letters are used here. What depends on how the
+covariance is written down asks for the kind of law: `paoswarm.methods.low_rank` has another one, for many unknowns.
 
 The second half says when a search has ended. The functions are written in the part of NumPy that numba compiles:
 compiled engines use the same text.
@@ -11,15 +12,15 @@ compiled engines use the same text.
 from __future__ import annotations
 
 import math
-from functools import lru_cache
-from typing import NamedTuple
+from functools import lru_cache, singledispatch
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from paoswarm.core.arrays import Floats
 from paoswarm.core.order import is_feasible, levelled, ranked
 
-_WORST_CONDITION = 1e14  # ratio of the covariance's eigenvalues beyond which rounding decides
+WORST_CONDITION = 1e14  # ratio of the covariance's eigenvalues beyond which rounding decides
 
 
 class Rates(NamedTuple):
@@ -86,20 +87,45 @@ class DenseLaw(NamedTuple):
         return self.scale * self.root
 
 
-def draws(law: DenseLaw, normal: Floats) -> Floats:
+Law = Any  # a `DenseLaw`, or a `LowRankLaw` of `paoswarm.methods.low_rank`
+
+
+@singledispatch
+def draws(law: Law, normal: Floats) -> Floats:
     """Positions ``(n, d)`` made of standard normal deviates (A1)."""
     x: Floats = law.centre + normal @ (law.scale * law.root).T
     return x
 
 
-def longest(law: DenseLaw) -> float:
+@singledispatch
+def longest(law: Law) -> float:
     """The largest standard deviation of the next position."""
     return float(law.scale * law.lengths.max())
 
 
-def whitening(law: DenseLaw) -> Floats:
+@singledispatch
+def variances(law: Law) -> Floats:
+    """The variances of the coordinates (d,), in units of the squared scale."""
+    return np.diag(law.covariance)
+
+
+@singledispatch
+def whitening(law: Law) -> Floats:
     """The matrix ``W`` that makes ``(x - centre) @ W`` standard normal, in the axes of the covariance."""
     return law.axes / (law.lengths * law.scale)
+
+
+@singledispatch
+def placed(law: Law, u: Floats) -> Floats:
+    """The position of the point ``u`` (d,) in the coordinates of `whitening`."""
+    position: Floats = law.centre + (law.axes * (law.lengths * law.scale)) @ u
+    return position
+
+
+@singledispatch
+def rates_of(law: Law, n: int) -> Rates:
+    """The constants with which ``n`` particles teach a law."""
+    return rates(n, len(law.centre))
 
 
 def first_law(centre: Floats, scale: float) -> DenseLaw:
@@ -115,32 +141,45 @@ def law_with(centre: Floats, covariance: Floats) -> DenseLaw:
     return _decomposed(law._replace(covariance=covariance))
 
 
-def learn(law: DenseLaw, by: Rates, ranked: Floats) -> DenseLaw:
+@singledispatch
+def learn(law: Law, by: Rates, ranked: Floats) -> Law:
     """The law after a generation; ``ranked`` (n, d) are its particles, best first."""
-    d = len(law.centre)
     steps = (ranked - law.centre) / law.scale
     mean_step = by.pulls @ steps[: len(by.pulls)]  # (A2)
-    generation = law.generation + 1
-    rate = by.path_scale
     straight = law.axes @ ((law.axes.T @ mean_step) / law.lengths)
-    path_scale = (1 - rate) * law.path_scale + math.sqrt(rate * (2 - rate) * by.effective) * straight
-    length = math.sqrt(path_scale @ path_scale)
-    # While the scale grows fast, the path of the covariance waits.
-    is_steady = length / math.sqrt(1 - (1 - rate) ** (2 * generation)) < (1.4 + 2 / (d + 1)) * by.length
-    rate = by.path
-    path = (1 - rate) * law.path + is_steady * math.sqrt(rate * (2 - rate) * by.effective) * mean_step
     squared = np.square((steps @ law.axes) / law.lengths).sum(axis=1)
-    weights = np.where(by.weights >= 0, by.weights, by.weights * d / np.maximum(squared, 1e-12))
-    kept = 1 - by.rank_one - by.rank_many * by.weights.sum() + (not is_steady) * by.rank_one * rate * (2 - rate)
+    path_scale, path, weights, kept, growth = followed(law, by, mean_step, straight, squared)
     covariance = (
         kept * law.covariance + by.rank_one * (path[:, None] * path) + by.rank_many * (steps.T * weights) @ steps
     )
-    growth = min(1.0, by.path_scale / by.damping_scale * (length / by.length - 1))
-    centre, scale = law.centre + law.scale * mean_step, law.scale * math.exp(growth)
+    centre, scale, generation = law.centre + law.scale * mean_step, law.scale * math.exp(growth), law.generation + 1
     after = DenseLaw(
         centre, scale, covariance, law.axes, law.lengths, law.root, path_scale, path, generation, law.is_singular
     )
     return _decomposed(after) if generation % by.patience == 0 else after
+
+
+def followed(
+    law: Law, by: Rates, mean_step: Floats, straight: Floats, squared: Floats
+) -> tuple[Floats, Floats, Floats, float, float]:
+    """Both paths after a step, the weights of the particles, the share of the covariance that stays, and the growth.
+
+    ``straight`` is the step and ``squared`` (n,) are the squared lengths of the particles' steps, where the law is
+    standard normal.
+    """
+    d = len(mean_step)
+    rate = by.path_scale
+    path_scale = (1 - rate) * law.path_scale + math.sqrt(rate * (2 - rate) * by.effective) * straight
+    length = math.sqrt(path_scale @ path_scale)
+    # While the scale grows fast, the path of the covariance waits.
+    expected = math.sqrt(1 - (1 - rate) ** (2 * (law.generation + 1)))
+    is_steady = length / expected < (1.4 + 2 / (d + 1)) * by.length
+    rate = by.path
+    path = (1 - rate) * law.path + is_steady * math.sqrt(rate * (2 - rate) * by.effective) * mean_step
+    weights = np.where(by.weights >= 0, by.weights, by.weights * d / np.maximum(squared, 1e-12))
+    kept = 1 - by.rank_one - by.rank_many * by.weights.sum() + (not is_steady) * by.rank_one * rate * (2 - rate)
+    growth = min(1.0, by.path_scale / by.damping_scale * (length / by.length - 1))
+    return path_scale, path, weights, kept, growth
 
 
 def _decomposed(law: DenseLaw) -> DenseLaw:
@@ -155,7 +194,7 @@ def _decomposed(law: DenseLaw) -> DenseLaw:
         )
     eigenvalues, axes = np.linalg.eigh(covariance)
     axes = np.ascontiguousarray(axes)
-    least = eigenvalues[-1] / _WORST_CONDITION
+    least = eigenvalues[-1] / WORST_CONDITION
     lengths = np.sqrt(np.maximum(eigenvalues, least))
     return DenseLaw(
         law.centre,
@@ -232,8 +271,8 @@ def completed(values: Floats, predicted: Floats, asked: Floats) -> Floats:
 
 
 def after_generation(
-    law: DenseLaw, by: Rates, progress: DenseProgress, x: Floats, values: Floats, outside: Floats
-) -> tuple[DenseLaw, DenseProgress]:
+    law: Law, by: Rates, progress: DenseProgress, x: Floats, values: Floats, outside: Floats
+) -> tuple[Law, DenseProgress]:
     """Law and progress after a generation ``x`` (n, d) with these values, which lay so far ``outside`` the bounds."""
     n, d = x.shape
     ranges = progress.ranges
@@ -243,7 +282,7 @@ def after_generation(
         ordered = np.sort(level)
         apart = ordered[_nearest(0.75, n)] - ordered[_nearest(0.25, n)]
         ranges = np.concatenate((ranges, np.array([apart if math.isfinite(apart) else 0.0])))[-_RECENT:]
-        far = np.square(outside / law.scale) @ (1 / np.diag(law.covariance)) / d
+        far = np.square(outside / law.scale) @ (1 / variances(law)) / d
         ranking = ranked(level + median(ranges) * far)  # (A4)
     spread = values.max() - values[ranking[0]]
     done = progress.generations + 1
@@ -264,7 +303,7 @@ def _nearest(share: float, n: int) -> int:
     return int(np.rint(share * (n - 1)))
 
 
-def end_of(law: DenseLaw, progress: DenseProgress, n: int, first_spread: float) -> int:
+def end_of(law: Law, progress: DenseProgress, n: int, first_spread: float) -> int:
     """Why the search is over, or `GOES_ON`."""
     d, done = len(law.centre), progress.generations
     recent = 10 + 30 * d // n

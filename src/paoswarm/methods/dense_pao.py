@@ -34,8 +34,8 @@ from paoswarm.methods.dense_learning import (
     EVALUATED,
     GOES_ON,
     GREW,
-    DenseLaw,
     DenseProgress,
+    Law,
     after_generation,
     asked_of,
     completed,
@@ -44,8 +44,9 @@ from paoswarm.methods.dense_learning import (
     first_law,
     first_progress,
     longest,
-    rates,
+    rates_of,
 )
+from paoswarm.methods.low_rank import first_low_rank_law, has_many
 from paoswarm.methods.method import Method, Standing, check_hyperparameter, check_parallel, in_rounds
 from paoswarm.methods.quadratic_model import (
     QuadraticModel,
@@ -74,7 +75,7 @@ class Generation(NamedTuple):
 class DenseMemory(NamedTuple):
     """What a dense swarm remembers."""
 
-    law: DenseLaw
+    law: Law
     x: Floats  # (m, d) recently evaluated points, in widths of the bounds
     f: Floats  # (m,) their values
     trust: Trust
@@ -86,7 +87,7 @@ class DenseMemory(NamedTuple):
 class Guess(NamedTuple):
     """The law with which a search begins, and points for its model, in widths of the bounds."""
 
-    law: DenseLaw
+    law: Law
     x: Floats  # (m, d)
     f: Floats  # (m,)
 
@@ -100,9 +101,9 @@ def first_points(state: Swarm, guess: Guess, normal: Floats) -> Floats:
 class DensePAO(Method):
     r"""A swarm with dense noise that learns its shape, step by step, from the ranks of the values.
 
-    It does not depend on how the axes are turned, nor on increasing transformations of the objective (without the
-    model). Use it for narrow, bent or rotated valleys. It ends by itself when it has converged or makes no progress;
-    `Restarts` starts it again with more particles.
+    With up to 50 unknowns it does not depend on how the axes are turned, nor on increasing transformations of the
+    objective (without the model). Use it for narrow, bent or rotated valleys. It ends by itself when it has converged
+    or makes no progress; `Restarts` starts it again with more particles.
 
     Parameters
     ----------
@@ -121,7 +122,9 @@ class DensePAO(Method):
     -----
     Every step is the limit of a long time step of the exact transition, with the best half of the swarm as attractors
     and dense noise. In this limit sampling and learning are those of CMA-ES (Hansen 2016, with negative weights). The
-    model with its test is related to lq-CMA-ES (Hansen 2019).
+    model with its test is related to lq-CMA-ES (Hansen 2019). With more than 50 unknowns the noise has a width for each
+    coordinate and four longer directions, as in VkD-CMA-ES (Akimoto and Hansen 2016): learning a dense covariance
+    would take too many evaluations.
 
     Examples
     --------
@@ -162,9 +165,9 @@ class DensePAO(Method):
         if isinstance(state.memory, DenseMemory):
             return state
         x = _inside(state, state.best_position)
-        guess = state.memory or Guess(
-            first_law(x[int(order.best(state.best_value))], self.spread), x[:0], state.value[:0]
-        )
+        first = first_low_rank_law if has_many(x.shape[-1]) else first_law
+        law = first(x[int(order.best(state.best_value))], self.spread)
+        guess = state.memory or Guess(law, x[:0], state.value[:0])
         progress = first_progress(state.best_value)
         memory = DenseMemory(guess.law, guess.x, guess.f, Trust(), None, None, progress)
         return state._replace(memory=_with_points(memory, x, state.best_value))
@@ -223,7 +226,9 @@ class DensePAO(Method):
         if generation.predicted is not None and not is_measured.all():
             values = completed(values, generation.predicted, generation.asked)
         with np.errstate(invalid="ignore"):  # if whole generations have failed
-            law, progress = after_generation(memory.law, rates(*x.shape), memory.progress, x, values, x - inside)
+            law, progress = after_generation(
+                memory.law, rates_of(memory.law, len(x)), memory.progress, x, values, x - inside
+            )
         memory = memory._replace(law=law, trust=trust, open=None, model=generation.model, progress=progress)
         return after._replace(memory=memory)
 

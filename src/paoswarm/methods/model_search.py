@@ -26,8 +26,10 @@ from paoswarm.core.swarm import Proposal, Swarm
 from paoswarm.methods.dense_learning import law_with
 from paoswarm.methods.dense_pao import Guess
 from paoswarm.methods.local_model import LocalModel, Region, fitted, in_widths, lowest, shaped, unspanned
+from paoswarm.methods.low_rank import has_many
 from paoswarm.methods.method import Method, Standing, check_parallel, in_rounds
 
+MOST_UNKNOWNS = 20  # with 20 it is ahead of a swarm up to 50 evaluations for each unknown, with 10 up to 200
 _FIRST = 5  # random points; the search begins at the best
 _MOST_FITTED = 150  # points of a model: with more, solving (A17) takes longer than simulators that are called quick
 _PER_COEFFICIENT = 1.5
@@ -254,7 +256,9 @@ class ModelSearch(Method):
 def guess_of(lane: Any) -> Guess | None:
     """What a search that has yielded far from any minimum tells the swarm after it."""
     memory = None if lane is None else lane.swarm.memory
-    if not isinstance(memory, ModelMemory) or memory.end == CONVERGED or memory.region.reach < _FAR:
+    if not isinstance(memory, ModelMemory) or memory.end == CONVERGED or has_many(len(memory.first)):
+        return None
+    if memory.region.reach < _FAR:
         return None
     region = memory.region
     law = law_with(region.centre, np.square(region.radius) * region.shape @ region.shape)

@@ -22,7 +22,7 @@ from scipy.linalg.lapack import dpotrf, dpotrs
 
 from paoswarm.core.arrays import Floats
 from paoswarm.core.order import ranked
-from paoswarm.methods.dense_learning import DenseLaw, whitening
+from paoswarm.methods.dense_learning import Law, placed, whitening
 
 _POINTS = 1.5  # evaluated points for each coefficient
 LEAST_WEIGHT = 0.05  # of the worst point; the best one has weight one
@@ -59,7 +59,7 @@ class QuadraticModel(NamedTuple):
     """A fitted model; without coefficients if the points do not determine one."""
 
     centre: Floats  # (d,) of its coordinates u
-    whitening: Floats  # (d, d)
+    whitening: Floats  # (d, d), or (d,) if the coordinates are only scaled
     generation: int  # of the law in which it was fitted
     is_full: bool  # whether it has all products u_i u_j, or squares only
     coefficients: Floats
@@ -70,11 +70,17 @@ class QuadraticModel(NamedTuple):
 
 def predict(model: QuadraticModel, x: Floats) -> Floats:
     """The model at points ``(m, d)``."""
-    u = (x - model.centre) @ model.whitening
+    u = seen(x, model.centre, model.whitening)
     return model.lowest + model.unit * (features(u, model.is_full) @ model.coefficients)
 
 
-def minimum(model: QuadraticModel, law: DenseLaw) -> Floats:
+def seen(x: Floats, centre: Floats, whitening: Floats) -> Floats:
+    """Points ``(m, d)`` in the coordinates of a model."""
+    u: Floats = (x - centre) * whitening if whitening.ndim == 1 else (x - centre) @ whitening
+    return u
+
+
+def minimum(model: QuadraticModel, law: Law) -> Floats:
     """The point at which a model of this law is lowest, no farther away than the points it was fitted to.
 
     A direction in which the model curves downwards is taken as if it curved upwards as much.
@@ -87,7 +93,7 @@ def minimum(model: QuadraticModel, law: DenseLaw) -> Floats:
     curvature, axes = np.linalg.eigh(square + square.T)
     axes = np.ascontiguousarray(axes)
     u = axes @ shortened_newton(axes.T @ model.coefficients[1 : d + 1], np.abs(curvature), model.radius)
-    return law.centre + (law.axes * (law.lengths * law.scale)) @ u
+    return placed(law, u)
 
 
 def shortened_newton(slope: Floats, curvature: Floats, radius: float) -> Floats:
@@ -107,7 +113,7 @@ def shortened_newton(slope: Floats, curvature: Floats, radius: float) -> Floats:
     return step * min(1.0, radius / max(math.sqrt(step @ step), radius))
 
 
-def fit(law: DenseLaw, x: Floats, f: Floats) -> QuadraticModel:
+def fit(law: Law, x: Floats, f: Floats) -> QuadraticModel:
     """The model of the points ``x`` (m, d) nearest to the law's centre."""
     m, d = x.shape
     fewest, most = points_for(1 + 2 * d), points_for(n_coefficients(d))
@@ -116,7 +122,7 @@ def fit(law: DenseLaw, x: Floats, f: Floats) -> QuadraticModel:
     none = QuadraticModel(law.centre, to_u, law.generation, is_full, np.empty(0), 0.0, 0.0, 0.0)
     if m < fewest:
         return none
-    u = (x - law.centre) @ to_u
+    u = seen(x, law.centre, to_u)
     distance = squared_lengths(u)
     near = smallest(distance, most if is_full else fewest)
     near = near[ranked(f[near])]

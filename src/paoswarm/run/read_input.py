@@ -16,6 +16,7 @@ from paoswarm.core.swarm import Swarm
 from paoswarm.evaluate.constraints import ConstraintPart, ConstraintSet, Linear, read_constraints
 from paoswarm.methods.adaptive_pao import AdaptivePAO, MixedPAO
 from paoswarm.methods.method import Method
+from paoswarm.methods.model_search import MOST_UNKNOWNS
 from paoswarm.methods.registry import method_named
 from paoswarm.space.lmfit_parameters import ParametersSpace, are_parameters
 from paoswarm.space.names import check_name
@@ -30,7 +31,7 @@ def read_method(method: Any, init: Any = None, space: Space | None = None, *, pl
     """The method that a user gives, as an object or by its name; for None that of the run continued, or the default.
 
     Searches by a local model are for ``plain`` problems: without constraints, for which there is sequential quadratic
-    programming, without noise, and evaluated by NumPy.
+    programming, without noise, evaluated by NumPy, with few unknowns.
     """
     if method is None:
         earlier = init.get("method") if isinstance(init, OptimizeResult) else None
@@ -39,7 +40,8 @@ def read_method(method: Any, init: Any = None, space: Space | None = None, *, pl
         is_continuous = space is None or space.axes is None or bool(space.axes.is_continuous.all())
         if not is_continuous:
             return MixedPAO()
-        return AdaptivePAO() if plain else AdaptivePAO(kinds=AdaptivePAO.swarms)
+        has_few = space is None or len(space.lower) <= MOST_UNKNOWNS
+        return AdaptivePAO() if plain and has_few else AdaptivePAO(kinds=AdaptivePAO.swarms)
     if isinstance(method, str):
         return method_named(method)
     if not isinstance(method, Method):
