@@ -168,6 +168,10 @@ class Method(ABC):
         """The searches of a run, if it consists of searches."""
         return Report(self, state)
 
+    def answering(self, state: Swarm) -> Swarm | None:
+        """With repeated measurements, the swarm whose leader is the answer; None for the best point remembered."""
+        return None
+
     @property
     def wall(self) -> Wall:
         """The rule named by ``walls``."""

@@ -161,6 +161,10 @@ class Searches(Method):
         agreement = sharing.agreed(state.upper[0] - state.lower[0], state.axes)
         return Report(sharing.leader.start.method, sharing.leader.swarm, sharing.searches, agreement)
 
+    def answering(self, state: Swarm) -> Swarm | None:
+        """The swarm of the search with the best mean."""
+        return laid_open(state).leader.swarm
+
 
 def _latin_hypercube(state: Swarm, n: int, draw: RandomSource) -> Floats:
     """Points in the bounds, one in each of ``n`` slices of every axis."""

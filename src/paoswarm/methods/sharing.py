@@ -94,6 +94,12 @@ class Lane(NamedTuple):
         return self._replace(used=used, value=float(value[first]), x=x[first].copy())
 
     @property
+    def score(self) -> float:
+        """What it is compared by: its best value, or the score of the best mean."""
+        repeats = self.swarm.repeats
+        return self.value if repeats is None else float(order.score(self.swarm.best_value, repeats).min())
+
+    @property
     def kind(self) -> str:
         """What sort of search it is, for people."""
         return self.start.kind or type(self.start.method).__name__
@@ -199,7 +205,7 @@ class Sharing(NamedTuple):
         tally = self.tallies[lane.series]._replace(reached=reached)
         searches = (*self.searches, ended)
         best = self.ended_best
-        if best is None or order.is_better(lane.value, best.value):
+        if best is None or order.is_better(lane.score, best.score):
             best = lane
         return self._replace(
             lanes=tuple(one for one in self.lanes if one.search != lane.search),
@@ -265,7 +271,7 @@ class Sharing(NamedTuple):
     def leader(self) -> Lane:
         """The search with the best point, under way or ended; of equal ones, one that has ended."""
         ended = () if self.ended_best is None else (self.ended_best,)
-        return min((*ended, *self.lanes), key=lambda lane: lane.value)
+        return min((*ended, *self.lanes), key=lambda lane: lane.score)
 
 
 def shown(state: Swarm, sharing: Sharing) -> Swarm:

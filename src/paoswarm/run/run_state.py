@@ -246,7 +246,11 @@ class RunState:
         """The best point after these were evaluated."""
         assert self.swarm is not None
         if self.swarm.repeats is not None:
-            self.incumbent = leader_of(self.swarm) if self._leads else with_measurements(self.incumbent, self.swarm)
+            answer = self.method.answering(self.swarm)
+            if answer is not None or self._leads:
+                self.incumbent = leader_of(self.swarm if answer is None else answer)
+            else:
+                self.incumbent = with_measurements(self.incumbent, self.swarm)
         elif not self._keeps_bests or self.judge.is_tolerant:  # a tolerant swarm may prefer another
             self.incumbent = better_of(self.incumbent, best_of(self.swarm.snapped(x), f))
         else:  # the swarm's leader is the best of all

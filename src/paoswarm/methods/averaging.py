@@ -1,0 +1,155 @@
+r"""How a dense swarm searches a noisy objective: it stays wide enough to see a slope, and its centres are averaged.
+
+Ranks that are decided by noise make a cloud contract around a chance point. So it contracts only while the values of
+two particles differ, in the median, by more than :math:`\sqrt{1 + \kappa}` times as much as two measurements at one
+point do:
+
+.. math:: \operatorname{med} |f_i - f_j|^2 > (1 + \kappa) \operatorname{med} |f' - f''|^2             \tag{A14}
+
+Medians of differences hold for every law of the noise. The answer is no particle, since the best of many noisy values
+was lucky. It is the mean of the centres, in which late ones count more (Shamir & Zhang 2013, arXiv:1212.1824), from
+the :math:`k`-th generation in which noise hides the slope:
+
+.. math:: \bar a_k = \bar a_{k-1} + \frac{\eta + 1}{\eta + k} (a_k - \bar a_{k-1})                    \tag{A15}
+
+Every generation measures it once more. The mean of these values has the same weights, so it is a little too high, not
+too low: earlier answers were worse.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from paoswarm.core import order, swarm
+from paoswarm.core.arrays import Floats
+from paoswarm.core.swarm import Swarm
+from paoswarm.methods.dense_learning import DenseLaw, median
+
+_VISIBLE = 2.0  # two particles differ by so many times what two measurements of one point do: the slope is visible
+_MOVING = 5.0  # likewise: the swarm is on its way, and its latest centre is the best one
+_LARGER = 4  # times as many particles where noise hides the slope
+_FALLEN = 3.0  # standard errors by which values must have fallen to say that the centre still moves
+_LATE = 3.0  # eta
+_KEPT = 40  # differences of which the median is taken
+_NORMAL = 0.6744897501960817 * math.sqrt(2)  # median difference of two standard normal deviates
+
+
+class Averaging(NamedTuple):
+    """What a search knows about the noise, and its answer. Points are in widths of the bounds."""
+
+    x: Floats  # (d,) the answer
+    generations: int = 1  # in its mean
+    value: float = math.nan  # the mean of its measurements
+    variance: float = 1.0  # of that mean, in units of the variance of one measurement
+    latest: float = math.nan  # the latest of these measurements
+    shown: Any = None  # (d,) where it was made, as the swarm remembers it
+    level: float = math.nan  # the mean of the medians of these generations
+    late: float = math.nan  # the same with the weights of the answer
+    is_grown: bool = False
+    apart: Floats = np.empty(0)  # differences between the values of two particles
+    repeated: Floats = np.empty(0)  # differences between two measurements at one point
+
+    @property
+    def noise(self) -> float:
+        """Standard deviation of one measurement, by the median difference of two."""
+        return median(self.repeated) / _NORMAL if len(self.repeated) else 0.0
+
+    def has_signal(self, least: float) -> bool:
+        """Whether two particles differ by ``least`` times as much as two measurements of one point."""
+        if not len(self.repeated) or not len(self.apart):
+            return True
+        return median(self.apart) > least * median(self.repeated)
+
+
+def _repeats(known: Averaging, state: Swarm) -> Floats:
+    """The measurements of the shown answer that the driver has made since."""
+    repeats = state.repeats
+    assert repeats is not None
+    before = 1 / known.variance
+    is_new = (state.best_position == known.shown).all(axis=1) & (repeats.count > before)
+    count = repeats.count[is_new]
+    measured: Floats = known.value + (state.best_value[is_new] - known.value) * count / (count - before)
+    return measured
+
+
+def _differences(values: Floats) -> Floats:
+    """Between the first and the second value, the third and the fourth, and so on."""
+    pairs = values[: len(values) // 2 * 2].reshape(-1, 2)
+    pairs = pairs[order.is_feasible(pairs).all(axis=1)]
+    differences: Floats = np.abs(pairs[:, 0] - pairs[:, 1])
+    return differences
+
+
+def with_trial(known: Averaging, state: Swarm, position: Floats, value: float) -> Averaging:
+    """After the answer was measured at a ``position``, and the shown one again by the driver."""
+    again = _repeats(known, state) if known.shown is not None else np.empty(0)
+    again = again[order.is_feasible(again)]
+    repeated = np.concatenate((known.repeated, _differences(np.append(again, known.latest))))[-_KEPT:]
+    weight = (_LATE + 1) / (_LATE + known.generations)
+    values = np.append(again, value) if known.generations > 1 else np.array([value])
+    kept = known.value if known.generations > 1 else 0.0
+    return known._replace(
+        value=kept + weight * (float(values.mean()) - kept),
+        variance=(1 - weight) ** 2 * known.variance + weight**2 / len(values),
+        latest=value,
+        shown=state.snapped(position),
+        repeated=repeated,
+    )
+
+
+def with_particles(known: Averaging, values: Floats) -> Averaging:
+    """After the particles of a generation were measured; the mean begins later if it holds values that were worse."""
+    apart = np.concatenate((known.apart, _differences(values)))[-_KEPT:]
+    now, k = median(values), known.generations
+    if k == 1 or not math.isfinite(known.level):
+        return known._replace(apart=apart, level=now, late=now)
+    level = known.level + (now - known.level) / k
+    late = known.late + (_LATE + 1) / (_LATE + k) * (now - known.late)
+    error = math.sqrt((math.pi / 2) * (9 / 7) / (len(values) * k)) * median(apart) / _NORMAL
+    if k > 8 and late < level - _FALLEN * error:
+        k, level = k // 2, late
+    return known._replace(apart=apart, level=level, late=late, generations=k)
+
+
+def with_centre(known: Averaging, centre: Floats) -> Averaging:
+    """With the centre of the next generation (A15)."""
+    if known.has_signal(_MOVING):
+        return known._replace(x=centre, generations=1)
+    k = known.generations + 1
+    return known._replace(x=known.x + (_LATE + 1) / (_LATE + k) * (centre - known.x), generations=k)
+
+
+def held(known: Averaging, law: DenseLaw, before: DenseLaw) -> DenseLaw:
+    """A law that is no narrower than the one ``before``, if noise hides the slope (A14)."""
+    if known.has_signal(_VISIBLE):
+        return law
+    narrower = math.sqrt(np.trace(before.covariance) / np.trace(law.covariance)) * before.scale / law.scale
+    return law._replace(scale=law.scale * max(1.0, narrower))
+
+
+def grown(state: Swarm, known: Averaging) -> tuple[Swarm, Averaging]:
+    """The swarm with four times as many particles, when noise hides the slope for the first time."""
+    if known.is_grown or known.has_signal(_VISIBLE):
+        return state, known
+    more = (np.repeat(part, _LARGER - 1, axis=0) for part in (state.position, state.value))
+    return state.joined_by(*more), known._replace(is_grown=True)
+
+
+def with_answer(state: Swarm, known: Averaging) -> Swarm:
+    """The swarm that remembers the answer and nothing else."""
+    repeats: Any = state.repeats
+    if not order.is_feasible(known.value):
+        return state
+    freedom = float(len(known.repeated))
+    repeats = repeats._replace(
+        count=np.full_like(state.best_value, 1 / known.variance),
+        squares=repeats.squares * 0 + known.noise**2 * freedom,
+        freedom=repeats.freedom * 0 + freedom,
+    )
+    shown = np.broadcast_to(known.shown, state.best_position.shape).copy()
+    return swarm.with_leader(
+        state._replace(best_position=shown, best_value=np.full_like(state.best_value, known.value), repeats=repeats)
+    )
