@@ -57,6 +57,11 @@ class Averaging(NamedTuple):
         """Standard deviation of one measurement, by the median difference of two."""
         return median(self.repeated) / _NORMAL if len(self.repeated) else 0.0
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether the mean is that of enough generations to be compared with those of other searches."""
+        return self.generations >= 10 + 2 * len(self.x)
+
     def has_signal(self, least: float) -> bool:
         """Whether two particles differ by ``least`` times as much as two measurements of one point."""
         if not len(self.repeated) or not len(self.apart):

@@ -242,7 +242,8 @@ class DensePAO(Method):
         progress, law = memory.progress, memory.law
         end = end_of(law, progress, state.n_particles, self.spread)
         lowest, apart = (float(progress.bests[-1]), progress.spread) if progress.generations else (math.inf, math.inf)
-        return Standing(lowest, apart, law.centre, longest(law), end != GOES_ON, has_arrived=end != GREW)
+        is_over = end != GOES_ON or (memory.averaging is not None and memory.averaging.is_settled)
+        return Standing(lowest, apart, law.centre, longest(law), is_over, has_arrived=end != GREW)
 
     def answering(self, state: Swarm) -> Swarm:
         """The swarm itself: it remembers the answer."""

@@ -81,6 +81,7 @@ class Lane(NamedTuple):
     hopeless: int = 0  # generations for which it has been
     typical: float = math.nan  # the median of its first swarm
     accurate: int = 0  # generations for which its values were as accurate as the user wants
+    until: int = 0  # evaluations to which a search that has ended goes on, because values are noisy
 
     def counting(self, x: Floats, value: Floats) -> Lane:
         """The lane after points of its search were evaluated; of noisy values, the best mean counts."""
@@ -153,6 +154,8 @@ class Sharing(NamedTuple):
         inner = moves.tell(method, lane.swarm, part.proposal, value)
         lane = lane._replace(swarm=inner).counting(inner.snapped(part.proposal.position), value)
         sharing = self._charged(lane.series, len(value))
+        if lane.until:
+            return sharing._refined(place, lane), inner
         best_known = math.inf if self.ended_best is None else self.ended_best.value
         is_tolerant = inner.tolerance is not None
         standing = method.standing(moves.eased(inner) if is_tolerant else inner, TOL)
@@ -207,13 +210,29 @@ class Sharing(NamedTuple):
         best = self.ended_best
         if best is None or order.is_better(lane.score, best.score):
             best = lane
+        lanes = tuple(one for one in self.lanes if one.search != lane.search and not one.until)
+        if best.swarm.repeats is not None:  # as many evaluations again make the best mean more accurate
+            lanes = (*lanes, best._replace(until=best.used + lane.used))
         return self._replace(
-            lanes=tuple(one for one in self.lanes if one.search != lane.search),
+            lanes=lanes,
             tallies=(*self.tallies[: lane.series], tally, *self.tallies[lane.series + 1 :]),
             searches=searches,
             agreement=agreement(searches, lane.swarm.lower[0], lane.swarm.upper[0], lane.swarm.axes),
             ended_best=best,
         )
+
+    def _refined(self, place: int, lane: Lane) -> Sharing:
+        """After the best search of a noisy objective has gone on."""
+        if lane.used < lane.until:
+            return self.with_lane(place, lane)
+        is_it = [one.began == lane.began for one in self.searches]
+        searches = tuple(
+            one._replace(x=lane.x, value=lane.value, evaluations=lane.used, ended=self.spent) if own else one
+            for own, one in zip(is_it, self.searches, strict=True)
+        )
+        lanes = tuple(one for one in self.lanes if one.search != lane.search)
+        best = lane if self.ended_best is None or lane.search == self.ended_best.search else self.ended_best
+        return self._replace(lanes=lanes, searches=searches, ended_best=best)
 
     def lane(self, search: int) -> tuple[int, Lane]:
         """The place and the lane of the search with this number."""
@@ -235,6 +254,9 @@ class Sharing(NamedTuple):
         if out:
             busy = {part.search for part in out}
             free = tuple(lane for lane in free if lane.search not in busy)
+        for lane in free:
+            if lane.until:
+                return lane.series, lane
         if free and self.agreement.is_unanimous:  # the next end may settle it
             return free[0].series, free[0]
         series = self._next_series(out) if self.searches else 0
