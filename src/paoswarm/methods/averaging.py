@@ -26,15 +26,36 @@ import numpy as np
 from paoswarm.core import order, swarm
 from paoswarm.core.arrays import Floats
 from paoswarm.core.swarm import Swarm
-from paoswarm.methods.dense_learning import DenseLaw, median
+from paoswarm.methods.dense_learning import DenseLaw, longest, median
 
 _VISIBLE = 2.0  # two particles differ by so many times what two measurements of one point do: the slope is visible
 _MOVING = 5.0  # likewise: the swarm is on its way, and its latest centre is the best one
+_WIDER, _WIDEST = 1.05, 0.2  # factor from generation to generation, and widths of the bounds to which it widens
+_NARROWER = 10.0
 _LARGER = 4  # times as many particles where noise hides the slope
 _FALLEN = 3.0  # standard errors by which values must have fallen to say that the centre still moves
 _LATE = 3.0  # eta
 _KEPT = 40  # differences of which the median is taken
 _NORMAL = 0.6744897501960817 * math.sqrt(2)  # median difference of two standard normal deviates
+
+
+class Contraction(NamedTuple):
+    """How far a cloud has contracted since the values of its particles were last twice as far apart."""
+
+    apart: float = math.inf  # how far they were apart then
+    width: float = math.inf  # of the cloud then
+    now: float = math.inf  # and now
+
+    def after(self, apart: float, width: float) -> Contraction:
+        """After a generation whose values were so far apart."""
+        has_halved = apart < 0.5 * self.apart
+        return Contraction(apart, width, width) if has_halved else self._replace(now=width)
+
+    @property
+    def is_strange(self) -> bool:
+        """Whether a function would have to be very rugged: differences have not halved while the cloud has become
+        ten times narrower."""
+        return _NARROWER * self.now < self.width and self.apart > 0
 
 
 class Averaging(NamedTuple):
@@ -127,12 +148,13 @@ def with_centre(known: Averaging, centre: Floats) -> Averaging:
     return known._replace(x=known.x + (_LATE + 1) / (_LATE + k) * (centre - known.x), generations=k)
 
 
-def held(known: Averaging, law: DenseLaw, before: DenseLaw) -> DenseLaw:
-    """A law that is no narrower than the one ``before``, if noise hides the slope (A14)."""
+def widened(known: Averaging, law: DenseLaw, before: DenseLaw) -> DenseLaw:
+    """A law a little wider than the one ``before``, if noise hides the slope (A14)."""
     if known.has_signal(_VISIBLE):
         return law
     narrower = math.sqrt(np.trace(before.covariance) / np.trace(law.covariance)) * before.scale / law.scale
-    return law._replace(scale=law.scale * max(1.0, narrower))
+    wider = _WIDER if longest(before) < _WIDEST else 1.0
+    return law._replace(scale=law.scale * max(1.0, narrower * wider))
 
 
 def grown(state: Swarm, known: Averaging) -> tuple[Swarm, Averaging]:

@@ -29,7 +29,7 @@ from paoswarm.core.random import Seed
 from paoswarm.core.swarm import Proposal, Swarm
 from paoswarm.core.walls import WALLS
 from paoswarm.methods import averaging, quadratic_model
-from paoswarm.methods.averaging import Averaging
+from paoswarm.methods.averaging import Averaging, Contraction
 from paoswarm.methods.dense_learning import (
     EVALUATED,
     GOES_ON,
@@ -43,6 +43,7 @@ from paoswarm.methods.dense_learning import (
     end_of,
     first_law,
     first_progress,
+    is_rounding,
     longest,
     rates,
 )
@@ -82,6 +83,7 @@ class DenseMemory(NamedTuple):
     open: Generation | None  # a generation whose other particles have to be evaluated after all
     progress: DenseProgress
     averaging: Averaging | None = None  # of a noisy objective
+    contraction: Contraction = Contraction()  # while nobody knows whether it is noisy
 
 
 @dataclass(frozen=True)
@@ -220,14 +222,14 @@ class DensePAO(Method):
             law, progress = after_generation(memory.law, rates(*x.shape), memory.progress, x, values, x - inside)
         if average is not None:
             average = averaging.with_particles(average, values) if is_measured.all() else average
-            law = averaging.held(average, law, memory.law)
+            law = averaging.widened(average, law, memory.law)
             average = averaging.with_centre(average, law.centre)
             after, average = averaging.grown(after, average)
             after = averaging.with_answer(after, average)
         memory = memory._replace(
             law=law, trust=trust, open=None, model=generation.model, progress=progress, averaging=average
         )
-        return after._replace(memory=memory)
+        return after._replace(memory=memory._replace(contraction=_contraction(memory)))
 
     def has_converged(self, state: Swarm, spread: Array, tol: float) -> Array:
         """Whether the search is over; see `paoswarm.methods.dense_learning`."""
@@ -244,6 +246,16 @@ class DensePAO(Method):
         lowest, apart = (float(progress.bests[-1]), progress.spread) if progress.generations else (math.inf, math.inf)
         is_over = end != GOES_ON or (memory.averaging is not None and memory.averaging.is_settled)
         return Standing(lowest, apart, law.centre, longest(law), is_over, has_arrived=end != GREW)
+
+    def suspects_noise(self, state: Swarm) -> bool:
+        """Whether the cloud has contracted and its values have not."""
+        memory: DenseMemory = state.memory
+        return memory.contraction.is_strange
+
+    def checked_for_noise(self, state: Swarm, is_noisy: bool) -> Swarm:
+        """After a point was measured again."""
+        state = super().checked_for_noise(state, is_noisy)
+        return state._replace(memory=state.memory._replace(contraction=Contraction()))
 
     def answering(self, state: Swarm) -> Swarm:
         """The swarm itself: it remembers the answer."""
@@ -268,6 +280,13 @@ class DensePAO(Method):
             lower=state.lower[0],
             upper=state.upper[0],
         )
+
+
+def _contraction(memory: DenseMemory) -> Contraction:
+    """After a generation; values that are equal but for rounding are not apart."""
+    progress = memory.progress
+    apart = 0.0 if is_rounding(progress.spread, progress) else progress.spread
+    return memory.contraction.after(apart, longest(memory.law))
 
 
 def _inside(state: Swarm, position: Floats) -> Floats:

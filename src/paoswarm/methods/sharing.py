@@ -234,6 +234,18 @@ class Sharing(NamedTuple):
         best = lane if self.ended_best is None or lane.search == self.ended_best.search else self.ended_best
         return self._replace(lanes=lanes, searches=searches, ended_best=best)
 
+    def checked_for_noise(self, is_noisy: bool) -> Sharing:
+        """After a point was measured again; lucky values of searches that have ended do not count any more."""
+        ended = (self.ended_best,) if is_noisy and self.ended_best is not None and not self.lanes else ()
+        lanes = tuple(
+            lane._replace(swarm=lane.start.method.checked_for_noise(lane.swarm, is_noisy))
+            for lane in (*self.lanes, *ended)
+        )
+        if not is_noisy:
+            return self._replace(lanes=lanes)
+        tallies = tuple(tally._replace(reached=None) for tally in self.tallies)
+        return Sharing(tallies, lanes, n_begun=self.n_begun)
+
     def lane(self, search: int) -> tuple[int, Lane]:
         """The place and the lane of the search with this number."""
         place = 0
