@@ -31,7 +31,7 @@ from paoswarm.methods.dense_learning import DenseLaw, longest, median
 _VISIBLE = 2.0  # two particles differ by so many times what two measurements of one point do: the slope is visible
 _MOVING = 5.0  # likewise: the swarm is on its way, and its latest centre is the best one
 _WIDER, _WIDEST = 1.05, 0.2  # factor from generation to generation, and widths of the bounds to which it widens
-_NARROWER = 10.0
+_NARROWER = 5.0
 _LARGER = 4  # times as many particles where noise hides the slope
 _FALLEN = 3.0  # standard errors by which values must have fallen to say that the centre still moves
 _LATE = 3.0  # eta

@@ -211,7 +211,7 @@ class Sharing(NamedTuple):
         if best is None or order.is_better(lane.score, best.score):
             best = lane
         lanes = tuple(one for one in self.lanes if one.search != lane.search and not one.until)
-        if best.swarm.repeats is not None:  # as many evaluations again make the best mean more accurate
+        if self.searches and best.swarm.repeats is not None:  # what another attempt has cost goes into the best mean
             lanes = (*lanes, best._replace(until=best.used + lane.used))
         return self._replace(
             lanes=lanes,
