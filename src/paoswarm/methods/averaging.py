@@ -1,19 +1,21 @@
 r"""How a dense swarm searches a noisy objective: it stays wide enough to see a slope, and its centres are averaged.
 
-Ranks that are decided by noise make a cloud contract around a chance point. So it contracts only while the values of
-two particles differ, in the median, by more than :math:`\sqrt{1 + \kappa}` times as much as two measurements at one
-point do:
+Where noise decides the ranks, a cloud contracts around a chance point. So it widens instead, and has more particles,
+unless two particles differ, in the median, by twice as much as two measurements of one point do:
 
-.. math:: \operatorname{med} |f_i - f_j|^2 > (1 + \kappa) \operatorname{med} |f' - f''|^2             \tag{A14}
+.. math:: \operatorname{med} |f_i - f_j| > 2 \operatorname{med} |f' - f''|                          \tag{A20}
 
-Medians of differences hold for every law of the noise. The answer is no particle, since the best of many noisy values
-was lucky. It is the mean of the centres, in which late ones count more (Shamir & Zhang 2013, arXiv:1212.1824), from
-the :math:`k`-th generation in which noise hides the slope:
+Medians of differences serve for every law of the noise. The answer is no particle: the best of many noisy values was
+lucky. It is the mean of the centres in which late ones count more (Shamir & Zhang 2013, arXiv:1212.1824, with
+:math:`\eta = 3`), of the :math:`k` generations since noise hides the slope:
 
-.. math:: \bar a_k = \bar a_{k-1} + \frac{\eta + 1}{\eta + k} (a_k - \bar a_{k-1})                    \tag{A15}
+.. math:: \bar a_k = \bar a_{k-1} + \frac{\eta + 1}{\eta + k} (a_k - \bar a_{k-1})                    \tag{A21}
 
-Every generation measures it once more. The mean of these values has the same weights, so it is a little too high, not
-too low: earlier answers were worse.
+If values have fallen meanwhile, the centre still moves, and :math:`k` is halved. Every generation measures the answer
+once more. The mean of these values has the same weights. Earlier answers were worse, so it is rather too high.
+
+A search that does not know about noise looks for a sign of it that costs nothing: its cloud has become five times
+narrower, and the values of its particles differ by as much as before. Then a point is measured again.
 """
 
 from __future__ import annotations
@@ -28,15 +30,22 @@ from paoswarm.core.arrays import Floats
 from paoswarm.core.swarm import Swarm
 from paoswarm.methods.dense_learning import DenseLaw, longest, median
 
-_VISIBLE = 2.0  # two particles differ by so many times what two measurements of one point do: the slope is visible
-_MOVING = 5.0  # likewise: the swarm is on its way, and its latest centre is the best one
+# Chosen on a sphere, Rosenbrock's and Rastrigin's function of five unknowns with noise of standard deviation 1. If the
+# cloud may contract, the true value of the answer is 28, 14 and 1.0 times larger. A ratio of 1.4 instead of 2, or 16 or
+# 64 particles instead of 32, or no widening change it by less than three times; 8 particles lose more.
+_VISIBLE = 2.0  # (A20)
+_MOVING = 5.0  # the same ratio of a swarm that is on its way: its latest centre is the best one
 _WIDER, _WIDEST = 1.05, 0.2  # factor from generation to generation, and widths of the bounds to which it widens
-_NARROWER = 5.0
-_LARGER = 4  # times as many particles where noise hides the slope
+_LARGER = 4  # times as many particles as usual where noise hides the slope
 _FALLEN = 3.0  # standard errors by which values must have fallen to say that the centre still moves
+_ENOUGH, _PER_UNKNOWN = 10, 2  # generations in the mean of a search that is compared with others
+_FEWEST = 8  # generations that can be halved
 _LATE = 3.0  # eta
 _KEPT = 40  # differences of which the median is taken
 _NORMAL = 0.6744897501960817 * math.sqrt(2)  # median difference of two standard normal deviates
+# In 16 runs of 4000 evaluations on each of the three functions, 5 noticed noise in all, 10 in 38 of 48. Without noise,
+# in 72 runs on bbob in 2, 5 and 10 unknowns, 5 measured 107 points again and none in 34 runs; 10 measured 39.
+_NARROWER = 5.0
 
 
 class Contraction(NamedTuple):
@@ -53,8 +62,7 @@ class Contraction(NamedTuple):
 
     @property
     def is_strange(self) -> bool:
-        """Whether a function would have to be very rugged: differences have not halved while the cloud has become
-        ten times narrower."""
+        """Whether values would be those of a very rugged function, if they were not noisy."""
         return _NARROWER * self.now < self.width and self.apart > 0
 
 
@@ -69,7 +77,6 @@ class Averaging(NamedTuple):
     shown: Any = None  # (d,) where it was made, as the swarm remembers it
     level: float = math.nan  # the mean of the medians of these generations
     late: float = math.nan  # the same with the weights of the answer
-    is_grown: bool = False
     apart: Floats = np.empty(0)  # differences between the values of two particles
     repeated: Floats = np.empty(0)  # differences between two measurements at one point
 
@@ -81,7 +88,7 @@ class Averaging(NamedTuple):
     @property
     def is_settled(self) -> bool:
         """Whether the mean is that of enough generations to be compared with those of other searches."""
-        return self.generations >= 10 + 2 * len(self.x)
+        return self.generations >= _ENOUGH + _PER_UNKNOWN * len(self.x)
 
     def has_signal(self, least: float) -> bool:
         """Whether two particles differ by ``least`` times as much as two measurements of one point."""
@@ -134,14 +141,15 @@ def with_particles(known: Averaging, values: Floats) -> Averaging:
         return known._replace(apart=apart, level=now, late=now)
     level = known.level + (now - known.level) / k
     late = known.late + (_LATE + 1) / (_LATE + k) * (now - known.late)
+    # The means have 1/k and 16/7k of the variance of a median, pi/2n, and the covariance 1/k.
     error = math.sqrt((math.pi / 2) * (9 / 7) / (len(values) * k)) * median(apart) / _NORMAL
-    if k > 8 and late < level - _FALLEN * error:
+    if k > _FEWEST and late < level - _FALLEN * error:
         k, level = k // 2, late
     return known._replace(apart=apart, level=level, late=late, generations=k)
 
 
 def with_centre(known: Averaging, centre: Floats) -> Averaging:
-    """With the centre of the next generation (A15)."""
+    """With the centre of the next generation (A21)."""
     if known.has_signal(_MOVING):
         return known._replace(x=centre, generations=1)
     k = known.generations + 1
@@ -149,7 +157,7 @@ def with_centre(known: Averaging, centre: Floats) -> Averaging:
 
 
 def widened(known: Averaging, law: DenseLaw, before: DenseLaw) -> DenseLaw:
-    """A law a little wider than the one ``before``, if noise hides the slope (A14)."""
+    """A law a little wider than the one ``before``, if noise hides the slope (A20)."""
     if known.has_signal(_VISIBLE):
         return law
     narrower = math.sqrt(np.trace(before.covariance) / np.trace(law.covariance)) * before.scale / law.scale
@@ -157,12 +165,13 @@ def widened(known: Averaging, law: DenseLaw, before: DenseLaw) -> DenseLaw:
     return law._replace(scale=law.scale * max(1.0, narrower * wider))
 
 
-def grown(state: Swarm, known: Averaging) -> tuple[Swarm, Averaging]:
-    """The swarm with four times as many particles, when noise hides the slope for the first time."""
-    if known.is_grown or known.has_signal(_VISIBLE):
-        return state, known
-    more = (np.repeat(part, _LARGER - 1, axis=0) for part in (state.position, state.value))
-    return state.joined_by(*more), known._replace(is_grown=True)
+def grown(state: Swarm, known: Averaging, usual: int) -> Swarm:
+    """The swarm with four times as many particles as ``usual``, if noise hides the slope and it has fewer."""
+    missing = _LARGER * usual - state.n_particles
+    if missing <= 0 or known.has_signal(_VISIBLE):
+        return state
+    position = np.resize(state.position, (missing, state.n_dimensions))
+    return state.joined_by(position, np.resize(state.value, missing))
 
 
 def with_answer(state: Swarm, known: Averaging) -> Swarm:

@@ -224,7 +224,7 @@ class DensePAO(Method):
             average = averaging.with_particles(average, values) if is_measured.all() else average
             law = averaging.widened(average, law, memory.law)
             average = averaging.with_centre(average, law.centre)
-            after, average = averaging.grown(after, average)
+            after = averaging.grown(after, average, self.default_particles(x.shape[1]))
             after = averaging.with_answer(after, average)
         memory = memory._replace(
             law=law, trust=trust, open=None, model=generation.model, progress=progress, averaging=average

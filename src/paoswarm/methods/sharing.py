@@ -225,6 +225,7 @@ class Sharing(NamedTuple):
         """After the best search of a noisy objective has gone on."""
         if lane.used < lane.until:
             return self.with_lane(place, lane)
+        assert lane.x is not None
         is_it = [one.began == lane.began for one in self.searches]
         searches = tuple(
             one._replace(x=lane.x, value=lane.value, evaluations=lane.used, ended=self.spent) if own else one

@@ -38,7 +38,6 @@ from paoswarm.run.result import combined_agreement
 from paoswarm.run.stopping import Limits, Rule, judge_convergence
 from paoswarm.space.space import Space
 
-
 _NOTICED = 0.2  # share of the bests that is measured again if the run has noticed by itself that values are noisy
 
 
@@ -60,6 +59,8 @@ class RunState:
         The best point so far, in the swarm's coordinates; None before the first values.
     tol : float
         The accuracy that the user wants.
+    remark : str
+        What a message says about the noise that the run has noticed.
     judge : Judge
         What points are compared by.
     local : LocalSearches or None
@@ -102,6 +103,7 @@ class RunState:
         self._spread: tuple[Swarm, Floats] | None = None  # of the swarm beside it
         self._first: FirstSwarm | None = None
         self.tol = TOL  # the accuracy that the user wants
+        self.remark = ""
         self.judge = judge_for(constraints, f0, init, bool(self.batch), remembers=self._is_noisy)
         self.local: LocalSearches | None = None
         searches_locally = isinstance(method, AdaptivePAO) and method.local and not self._is_noisy
@@ -187,23 +189,25 @@ class RunState:
         assert self.swarm is not None
         self._proposal = moves.ask(self.method, self.swarm, self.draw, progress)
         self._pending = self._proposal.position
-        count = self.n_again or self._is_to_check()
+        count = self.n_again or self._is_to_check(self.swarm)
         if count:  # by their means, not their scores: a low mean of few measurements is the one to check
             self._again = order.ranked(self.swarm.best_value)[..., :count]
             again = np.take_along_axis(self.swarm.best_position, self._again[..., None], axis=-2)
             self._pending = np.concatenate([self._pending, again], axis=-2)
         return self._pending
 
-    def _is_to_check(self) -> bool:
+    def _is_to_check(self, swarm: Swarm) -> bool:
         """Whether the best point is measured again, once, to see whether the objective is noisy."""
         may_notice = not self.batch and not self.judge.n_constraints
-        return may_notice and self.method.suspects_noise(self.swarm)
+        return may_notice and self.method.suspects_noise(swarm)
 
     def _check(self, before: float, again: float) -> None:
-        """Take the second value of a point for what it says about noise."""
+        """What two values of one point say about noise."""
+        assert self.swarm is not None
         is_noisy = before != again and not np.isnan(again)
         if is_noisy:
             self._is_noisy, self._share = True, _NOTICED
+            self.remark = f"Noise was noticed after {self.nfev} evaluations: a value of {before:.6g} became {again:.6g}."
         self.swarm = self.method.checked_for_noise(self.swarm, is_noisy)
 
     def first_points(self) -> Floats:
