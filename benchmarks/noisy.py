@@ -1,9 +1,9 @@
 """Compare searches of noisy objectives: the tables of ``docs/noisy.md``.
 
 ``suite``: the noise models of COCO's bbob-noisy with their constants (Finck, Hansen, Ros & Auger 2010), on the
-functions of bbob that it is made from: 6 with moderate noise, 15 with severe noise and one minimum, 9 with severe noise and many
-minima. A third of each is Gaussian (multiplicative), uniform (multiplicative, and worse near the minimum) and Cauchy
-(rare outliers). ``added``: Gaussian noise of standard deviation 1 on four functions whose minima are 0.
+functions of bbob that it is made from: 6 with moderate noise, 15 with severe noise and one minimum, 9 with severe noise
+and many minima. A third of each is Gaussian (multiplicative), uniform (multiplicative, and worse near the minimum) and
+Cauchy (rare outliers). ``added``: Gaussian noise of standard deviation 1 on four functions whose minima are 0.
 
 The returned point counts, by its value without noise. Peers run with the settings that their authors recommend for
 noise. ``python -m benchmarks noisy [added|suite] [unknowns] [evaluations per unknown] [repeats]``

@@ -207,9 +207,7 @@ class RunState:
         is_noisy = before != again and not np.isnan(again)
         if is_noisy:
             self._is_noisy, self._share = True, _NOTICED
-            self.remark = (
-                f"Noise was noticed after {self.nfev} evaluations: a value of {before:.6g} became {again:.6g}."
-            )
+            self.remark = f"Noise was noticed after {self.nfev} evaluations: {before:.6g} became {again:.6g}."
         self.swarm = self.method.checked_for_noise(self.swarm, is_noisy)
 
     def first_points(self) -> Floats:
