@@ -74,6 +74,7 @@ PEERS_OF_compiled := bench
 PEERS_OF_adaptive_batch := searchers
 PEERS_OF_search := searchers
 PEERS_OF_many_unknowns := searchers
+PEERS_OF_noisy := searchers
 PEERS_OF_mixed_constrained := mixed
 PEERS_OF_optuna_samplers := mixed
 PEERS_OF_samplers := samplers

@@ -214,7 +214,7 @@ def test_noise_failures_and_narrow_budgets_are_survived(method):
     assert result.nfev == 1000
     assert result.n_failed > 0
     assert result.fun_error > 0
-    assert np.abs(result.x + 1).max() < 0.3
+    assert np.abs(np.abs(result.x) - 1).max() < 0.3  # in one of the wells
     for budget in (12, 13, 30):
         assert solve(method, maxfev=budget).nfev == budget
 

@@ -109,12 +109,14 @@ def test_noise_leaves_an_answer_as_good_as_the_noise_allows():
     def noisy(x):
         return bowl(x) + 0.1 * rng.normal(size=len(x))
 
-    lucky = solve(noisy, [(-5, 5)] * 2, maxfev=2000)
+    lucky = solve(noisy, [(-5, 5)] * 2, maxfev=2000, method=ps.PAO())
+    noticed = solve(noisy, [(-5, 5)] * 2, maxfev=2000)
     measured = solve(noisy, [(-5, 5)] * 2, maxfev=2000, reevaluate=0.2)
     assert bowl(lucky.x) < 0.3
-    assert bowl(measured.x) < 0.1
-    assert abs(measured.fun - bowl(measured.x)) < 4 * measured.fun_error + 0.05
     assert lucky.fun < -0.15  # the best of many noisy values is too good
+    for one in (noticed, measured):
+        assert bowl(one.x) < 0.1
+        assert abs(one.fun - bowl(one.x)) < 4 * one.fun_error + 0.05
 
 
 @pytest.mark.parametrize("d", [1, 2, 10])

@@ -263,7 +263,7 @@ model = compiled(
 )
 progress = compiled(
     dense_learning,
-    "typical first_progress asked_of completed window _nearest _stagnates after_generation end_of",
+    "typical first_progress asked_of completed is_rounding window _nearest _stagnates after_generation end_of",
     learn=law.learn,
     longest=law.longest,
     variances=law.variances,

@@ -310,7 +310,7 @@ def end_of(law: Law, progress: DenseProgress, n: int, first_spread: float) -> in
     if done >= recent:
         bests = progress.bests[-recent:]
         apart = max(bests.max() - bests.min(), progress.spread)
-        if apart <= max(_ROUNDING * abs(bests[-1]), progress.negligible):
+        if is_rounding(apart, progress):
             return EQUAL_VALUES
     widest = longest(law)
     if max(widest, law.scale * np.abs(law.path).max()) < _NARROWEST * first_spread:
@@ -322,6 +322,11 @@ def end_of(law: Law, progress: DenseProgress, n: int, first_spread: float) -> in
     if done > 100 + 150 * (d + 3) ** 2 / math.sqrt(n):
         return TOO_LONG
     return NO_PROGRESS if done % _EVERY == 0 and _stagnates(progress, n, d) else GOES_ON
+
+
+def is_rounding(apart: float, progress: DenseProgress) -> bool:
+    """Whether values that are so far apart are equal but for rounding."""
+    return apart <= max(_ROUNDING * abs(progress.bests[-1]), progress.negligible)
 
 
 def window(generations: int, n: int, d: int) -> int:

@@ -29,7 +29,8 @@ from paoswarm.core.laws import StepLaw
 from paoswarm.core.random import Seed
 from paoswarm.core.swarm import Proposal, Swarm
 from paoswarm.core.walls import WALLS
-from paoswarm.methods import quadratic_model
+from paoswarm.methods import averaging, quadratic_model
+from paoswarm.methods.averaging import Averaging, Contraction
 from paoswarm.methods.dense_learning import (
     EVALUATED,
     GOES_ON,
@@ -43,6 +44,7 @@ from paoswarm.methods.dense_learning import (
     end_of,
     first_law,
     first_progress,
+    is_rounding,
     longest,
     rates_of,
 )
@@ -82,6 +84,8 @@ class DenseMemory(NamedTuple):
     model: QuadraticModel | None  # the latest
     open: Generation | None  # a generation whose other particles have to be evaluated after all
     progress: DenseProgress
+    averaging: Averaging | None = None  # of a noisy objective
+    contraction: Contraction = Contraction()  # while nobody knows whether it is noisy
 
 
 class Guess(NamedTuple):
@@ -179,6 +183,9 @@ class DensePAO(Method):
         if generation is None:
             generation = self._moved(state, draw.normal(*state.position.shape))
         position = _outside(state, generation.x[generation.asked])
+        if state.repeats is not None:
+            answer = memory.law.centre if memory.averaging is None else memory.averaging.x
+            position = np.concatenate((position, _outside(state, answer[None])))
         return Proposal(position, np.zeros_like(position), notes=generation)
 
     def _moved(self, state: Swarm, normal: Floats) -> Generation:
@@ -209,6 +216,11 @@ class DensePAO(Method):
         if evaluated is not None:  # the budget has ended inside this generation
             return state
         generation: Generation = proposal.notes
+        average = None
+        if state.repeats is not None:
+            average = state.memory.averaging or Averaging(state.memory.law.centre)
+            average = averaging.with_trial(average, state, proposal.position[-1], float(value[-1]))
+            proposal, value = proposal._replace(position=proposal.position[:-1]), value[:-1]
         values = generation.values.copy()
         values[generation.asked] = order.failed_last(value)
         memory: DenseMemory = state.memory
@@ -222,15 +234,23 @@ class DensePAO(Method):
             trust = after_test(trust, generation.predicted[generation.asked], values[generation.asked])
             if not is_trusted(trust) and not is_measured.all():
                 again = generation._replace(values=values, asked=np.flatnonzero(~is_measured), model=None)
-                return after._replace(memory=memory._replace(trust=trust, open=again))
+                after = after if average is None else averaging.with_answer(after, average)
+                return after._replace(memory=memory._replace(trust=trust, open=again, averaging=average))
         if generation.predicted is not None and not is_measured.all():
             values = completed(values, generation.predicted, generation.asked)
         with np.errstate(invalid="ignore"):  # if whole generations have failed
-            law, progress = after_generation(
-                memory.law, rates_of(memory.law, len(x)), memory.progress, x, values, x - inside
-            )
-        memory = memory._replace(law=law, trust=trust, open=None, model=generation.model, progress=progress)
-        return after._replace(memory=memory)
+            by = rates_of(memory.law, len(x))
+            law, progress = after_generation(memory.law, by, memory.progress, x, values, x - inside)
+        if average is not None:
+            average = averaging.with_particles(average, values) if is_measured.all() else average
+            law = averaging.widened(average, law, memory.law)
+            average = averaging.with_centre(average, law.centre)
+            after = averaging.grown(after, average, self.default_particles(x.shape[1]))
+            after = averaging.with_answer(after, average)
+        memory = memory._replace(
+            law=law, trust=trust, open=None, model=generation.model, progress=progress, averaging=average
+        )
+        return after._replace(memory=memory._replace(contraction=_contraction(memory)))
 
     def joined(
         self, state: Swarm, latest: Proposal, came: Sequence[tuple[Proposal, int]], value: Floats
@@ -258,7 +278,22 @@ class DensePAO(Method):
         progress, law = memory.progress, memory.law
         end = end_of(law, progress, state.n_particles, self.spread)
         lowest, apart = (float(progress.bests[-1]), progress.spread) if progress.generations else (math.inf, math.inf)
-        return Standing(lowest, apart, law.centre, longest(law), end != GOES_ON, has_arrived=end != GREW)
+        is_over = end != GOES_ON or (memory.averaging is not None and memory.averaging.is_settled)
+        return Standing(lowest, apart, law.centre, longest(law), is_over, has_arrived=end != GREW)
+
+    def suspects_noise(self, state: Swarm) -> bool:
+        """Whether the cloud has contracted and its values have not."""
+        memory: DenseMemory = state.memory
+        return memory.contraction.is_strange
+
+    def checked_for_noise(self, state: Swarm, is_noisy: bool) -> Swarm:
+        """After a point was measured again."""
+        state = super().checked_for_noise(state, is_noisy)
+        return state._replace(memory=state.memory._replace(contraction=Contraction()))
+
+    def answering(self, state: Swarm) -> Swarm:
+        """The swarm itself: it remembers the answer."""
+        return state
 
     def step_law(self, state: Swarm, progress: float = 0.0, rng: Seed = None) -> StepLaw:
         """Closed-form law of the next positions, before they are brought inside the bounds; see `StepLaw`.
@@ -279,6 +314,13 @@ class DensePAO(Method):
             lower=state.lower[0],
             upper=state.upper[0],
         )
+
+
+def _contraction(memory: DenseMemory) -> Contraction:
+    """After a generation; values that are equal but for rounding are not apart."""
+    progress = memory.progress
+    apart = 0.0 if is_rounding(progress.spread, progress) else progress.spread
+    return memory.contraction.after(apart, longest(memory.law))
 
 
 def _inside(state: Swarm, position: Floats) -> Floats:

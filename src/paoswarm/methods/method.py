@@ -173,6 +173,20 @@ class Method(ABC):
         """The searches of a run, if it consists of searches."""
         return Report(self, state)
 
+    def suspects_noise(self, state: Swarm) -> bool:
+        """Whether the best point should be measured again, because values behave as if they were noisy."""
+        return False
+
+    def checked_for_noise(self, state: Swarm, is_noisy: bool) -> Swarm:
+        """The swarm after that; if the second value was another one, from now on bests are measured repeatedly."""
+        if not is_noisy:
+            return state
+        return swarm.with_leader(state._replace(repeats=swarm.measured_once(state.best_value)))
+
+    def answering(self, state: Swarm) -> Swarm | None:
+        """With repeated measurements, the swarm whose leader is the answer; None for the best point remembered."""
+        return None
+
     @property
     def wall(self) -> Wall:
         """The rule named by ``walls``."""

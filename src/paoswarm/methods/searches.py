@@ -191,6 +191,23 @@ class Searches(Method):
         agreement = sharing.agreed(state.upper[0] - state.lower[0], state.axes)
         return Report(sharing.leader.start.method, sharing.leader.swarm, sharing.searches, agreement)
 
+    def suspects_noise(self, state: Swarm) -> bool:
+        """Whether the search does whose turn is next."""
+        sharing: Sharing = state.memory
+        if sharing.shown == NOBODY:
+            return False
+        lane = sharing.lanes[sharing.shown]
+        return lane.start.method.suspects_noise(lane.swarm)
+
+    def checked_for_noise(self, state: Swarm, is_noisy: bool) -> Swarm:
+        """If it is, the lucky values of searches that have ended are forgotten."""
+        sharing = laid_open(state).checked_for_noise(is_noisy)
+        return shown(super().checked_for_noise(state, is_noisy), sharing)
+
+    def answering(self, state: Swarm) -> Swarm | None:
+        """The swarm of the search with the best mean."""
+        return laid_open(state).leader.swarm
+
 
 class Alone:
     """A method as the only search of its run, with what asynchronous runs need of `Searches`."""

@@ -84,6 +84,7 @@ class Lane(NamedTuple):
     typical: float = math.nan  # the median of its first swarm
     accurate: int = 0  # generations for which its values were as accurate as the user wants
     marked: tuple[int, float] = (0, math.inf)  # evaluations and value when it was last looked at
+    until: int = 0  # evaluations to which a search that has ended goes on, because values are noisy
 
     def counting(self, x: Floats, value: Floats) -> Lane:
         """The lane after points of its search were evaluated; of noisy values, the best mean counts."""
@@ -95,6 +96,12 @@ class Lane(NamedTuple):
         if self.x is not None and not order.is_better(value[first], self.value):
             return self._replace(used=used)
         return self._replace(used=used, value=float(value[first]), x=x[first].copy())
+
+    @property
+    def score(self) -> float:
+        """What it is compared by: its best value, or the score of the best mean."""
+        repeats = self.swarm.repeats
+        return self.value if repeats is None else float(order.score(self.swarm.best_value, repeats).min())
 
     @property
     def kind(self) -> str:
@@ -155,6 +162,8 @@ class Sharing(NamedTuple):
         inner = moves.tell(method, lane.swarm, part.proposal, value)
         lane = lane._replace(swarm=inner).counting(inner.snapped(part.proposal.position), value)
         sharing = self._charged(lane.series, len(value))
+        if lane.until:
+            return sharing._refined(place, lane), inner
         best_known = math.inf if self.ended_best is None else self.ended_best.value
         is_tolerant = inner.tolerance is not None
         standing = method.standing(moves.eased(inner) if is_tolerant else inner, TOL)
@@ -212,15 +221,44 @@ class Sharing(NamedTuple):
         tally = self.tallies[lane.series]._replace(reached=reached)
         searches = (*self.searches, ended)
         best = self.ended_best
-        if best is None or order.is_better(lane.value, best.value):
+        if best is None or order.is_better(lane.score, best.score):
             best = lane
+        lanes = tuple(one for one in self.lanes if one.search != lane.search and not one.until)
+        if self.searches and best.swarm.repeats is not None:  # what another attempt has cost goes into the best mean
+            lanes = (*lanes, best._replace(until=best.used + lane.used))
         return self._replace(
-            lanes=tuple(one for one in self.lanes if one.search != lane.search),
+            lanes=lanes,
             tallies=(*self.tallies[: lane.series], tally, *self.tallies[lane.series + 1 :]),
             searches=searches,
             agreement=agreement(searches, lane.swarm.lower[0], lane.swarm.upper[0], lane.swarm.axes),
             ended_best=best,
         )
+
+    def _refined(self, place: int, lane: Lane) -> Sharing:
+        """After the best search of a noisy objective has gone on."""
+        if lane.used < lane.until:
+            return self.with_lane(place, lane)
+        assert lane.x is not None
+        is_it = [one.began == lane.began for one in self.searches]
+        searches = tuple(
+            one._replace(x=lane.x, value=lane.value, evaluations=lane.used, ended=self.spent) if own else one
+            for own, one in zip(is_it, self.searches, strict=True)
+        )
+        lanes = tuple(one for one in self.lanes if one.search != lane.search)
+        best = lane if self.ended_best is None or lane.search == self.ended_best.search else self.ended_best
+        return self._replace(lanes=lanes, searches=searches, ended_best=best)
+
+    def checked_for_noise(self, is_noisy: bool) -> Sharing:
+        """After a point was measured again; lucky values of searches that have ended do not count any more."""
+        ended = (self.ended_best,) if is_noisy and self.ended_best is not None and not self.lanes else ()
+        lanes = tuple(
+            lane._replace(swarm=lane.start.method.checked_for_noise(lane.swarm, is_noisy))
+            for lane in (*self.lanes, *ended)
+        )
+        if not is_noisy:
+            return self._replace(lanes=lanes)
+        tallies = tuple(tally._replace(reached=None) for tally in self.tallies)
+        return Sharing(tallies, lanes, n_begun=self.n_begun)
 
     def lane(self, search: int) -> tuple[int, Lane]:
         """The place and the lane of the search with this number."""
@@ -242,6 +280,9 @@ class Sharing(NamedTuple):
         if out:
             busy = {part.search for part in out}
             free = tuple(lane for lane in free if lane.search not in busy)
+        for lane in free:
+            if lane.until:
+                return lane.series, lane
         if free and self.agreement.is_unanimous:  # the next end may settle it
             return free[0].series, free[0]
         series = self._next_series(out) if self.searches else 0
@@ -286,7 +327,7 @@ class Sharing(NamedTuple):
     def leader(self) -> Lane:
         """The search with the best point, under way or ended; of equal ones, one that has ended."""
         ended = () if self.ended_best is None else (self.ended_best,)
-        return min((*ended, *self.lanes), key=lambda lane: lane.value)
+        return min((*ended, *self.lanes), key=lambda lane: lane.score)
 
 
 def _has_stalled(lane: Lane, standing: Standing) -> bool:

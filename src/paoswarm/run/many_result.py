@@ -217,7 +217,7 @@ class Found(NamedTuple):
         )
         if not is_over:
             return so_far
-        fun, sentences = so_far.fun, [""]
+        fun, sentences = so_far.fun, [state.remark]
         if state.judge.n_constraints:
             score = float(state.incumbent.value)
             fun, sentences = np.array([state.judge.value(score)]), [state.judge.sentence(state.incumbent.x, score)]
@@ -277,7 +277,7 @@ def make_result(
     counts = zip(why, columns["n_failed"].tolist(), nfev.tolist(), kinds, strict=True)
     many = ManyResult(
         **columns,
-        fun_error=None if found[0].fun_error is None else np.concatenate([one.fun_error for one in found]),
+        fun_error=_errors(found),
         success=np.isin(status, SUCCESSES),
         message=[_joined(message_of(*one), words) for one, words in zip(counts, last_words, strict=True)],
         history=history,
@@ -298,6 +298,14 @@ def make_result(
     if "feasible" in many:
         many.success = many.success & many.feasible
     return many, why
+
+
+def _errors(found: Sequence[Found]) -> Any:
+    """The standard errors of all runs; NaN for those that have noticed no noise, None if none has."""
+    if all(one.fun_error is None for one in found):
+        return None
+    nothing = [np.full(len(one.fun), np.nan) if one.fun_error is None else one.fun_error for one in found]
+    return np.concatenate(nothing)
 
 
 def _of_each(found: Sequence[Found], name: str, nothing: Any) -> list[Any]:

@@ -118,7 +118,9 @@ def minimize(
         parameter ``parallel``: their swarms are sized for the number of workers, see there.
     reevaluate : float
         For noisy objectives: the share of the remembered bests to measure again in each generation, for example 0.2.
-        Best values become running means, and points are compared by mean plus three standard errors.
+        Best values become running means, and points are compared by mean plus three standard errors. Dense searches
+        return the mean of their centres. With 0, the default search measures a point again if values behave as if they
+        were noisy, and goes on with 0.2 if they are.
     constraints : constraint or list of constraints
         What a point must satisfy besides its bounds:
 

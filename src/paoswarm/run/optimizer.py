@@ -58,6 +58,7 @@ class Optimizer(RunState):
     reevaluate : float
         For noisy objectives: the share of the remembered bests, the best ones, that is measured again in each
         generation (0.2 is a good choice). `ask` then returns that many more rows, and best values are running means.
+        With 0, the default method notices noise by itself, see `minimize`.
     constraints : optional
         As in `minimize`. The numbers that they give are told to `tell`, which works them out if it can.
     rng : int, Generator, SeedSequence, None, or a list of them

@@ -88,6 +88,8 @@ def polish_each(
     many["polished"] = np.zeros(len(many.status), dtype=bool)
     for r in np.flatnonzero(~np.isin(many.status, unfinished)).tolist():
         before = many.run(r)
+        if before.fun_error is not None:  # a local search does not handle the noise that the run has noticed
+            continue
         if "feasible" in many:
             assert isinstance(evaluate, Evaluator)
             found, changed = _polish_constrained(states[r], evaluate, limits._replace(deadline=deadline))

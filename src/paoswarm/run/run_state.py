@@ -38,6 +38,8 @@ from paoswarm.run.result import combined_agreement
 from paoswarm.run.stopping import Limits, Rule, judge_convergence
 from paoswarm.space.space import Space
 
+_NOTICED = 0.2  # share of the bests that is measured again if the run has noticed by itself that values are noisy
+
 
 class RunState:
     """One run, or a batch of runs, from the first swarm on. Arguments are those of `Optimizer`, read.
@@ -57,6 +59,8 @@ class RunState:
         The best point so far, in the swarm's coordinates; None before the first values.
     tol : float
         The accuracy that the user wants.
+    remark : str
+        What a message says about the noise that the run has noticed.
     judge : Judge
         What points are compared by.
     local : LocalSearches or None
@@ -99,6 +103,7 @@ class RunState:
         self._spread: tuple[Swarm, Floats] | None = None  # of the swarm beside it
         self._first: FirstSwarm | None = None
         self.tol = TOL  # the accuracy that the user wants
+        self.remark = ""
         self.judge = judge_for(constraints, f0, init, bool(self.batch), remembers=self._is_noisy)
         self.local: LocalSearches | None = None
         searches_locally = isinstance(method, AdaptivePAO) and method.local and not self._is_noisy
@@ -184,11 +189,26 @@ class RunState:
         assert self.swarm is not None
         self._proposal = moves.ask(self.method, self.swarm, self.draw, progress)
         self._pending = self._proposal.position
-        if self._share:  # by their means, not their scores: a low mean of few measurements is the one to check
-            self._again = order.ranked(self.swarm.best_value)[..., : self.n_again]
+        count = self.n_again or self._is_to_check(self.swarm)
+        if count:  # by their means, not their scores: a low mean of few measurements is the one to check
+            self._again = order.ranked(self.swarm.best_value)[..., :count]
             again = np.take_along_axis(self.swarm.best_position, self._again[..., None], axis=-2)
             self._pending = np.concatenate([self._pending, again], axis=-2)
         return self._pending
+
+    def _is_to_check(self, swarm: Swarm) -> bool:
+        """Whether the best point is measured again, once, to see whether the objective is noisy."""
+        may_notice = not self.batch and not self.judge.n_constraints
+        return may_notice and self.method.suspects_noise(swarm)
+
+    def _check(self, before: float, again: float) -> None:
+        """What two values of one point say about noise."""
+        assert self.swarm is not None
+        is_noisy = before != again and not np.isnan(again)
+        if is_noisy:
+            self._is_noisy, self._share = True, _NOTICED
+            self.remark = f"Noise was noticed after {self.nfev} evaluations: {before:.6g} became {again:.6g}."
+        self.swarm = self.method.checked_for_noise(self.swarm, is_noisy)
 
     def first_points(self) -> Floats:
         """The points of the first swarm that are not known yet."""
@@ -223,13 +243,18 @@ class RunState:
         assert proposal is not None
         new = proposal.position.shape[-2]
         evaluated = None if m >= new else np.broadcast_to(np.arange(new) < m, (*self.batch, new))
-        if f.shape[-1] > new:  # first what is remembered, so that the new points meet the better estimate
+        check = None
+        if f.shape[-1] > new and not self._share:
+            check = float(before.best_value[self._again[0]]), float(f[new])
+            f = f[:new]
+        elif f.shape[-1] > new:  # first what is remembered, so that the new points meet the better estimate
             now = np.take_along_axis(before.best_position, self._again[..., None], axis=-2)
             same = (now == x[..., new:, :]).all(axis=-1)  # one that was replaced meanwhile (`inject`) was not measured
             swarm = self.judge.remeasured(before, self._again, np.where(same, f[..., new:], np.nan))
             if not self._leads:  # the next swarm may have forgotten it
                 self.incumbent = with_measurements(old, swarm)
-            x, f = x[..., :new, :], f[..., :new]
+            f = f[..., :new]
+        x = x[..., :new, :]
         is_first = before.repeats is None and not self._keeps_bests
         if is_first:  # before a user's code sees the values
             self.improve(x, f)
@@ -237,7 +262,9 @@ class RunState:
             proposal = proposal._replace(objective=self.judge.objective(self.snapped(x)))
         after = moves.tell(self.method, swarm, proposal, f, evaluated, self.tol)
         self.swarm = after if active is None else swarms.select(active, after, before)
-        if not is_first:
+        if check is not None and m > new:
+            self._check(*check)
+        if not is_first or self._is_noisy:
             self.improve(x, f)
         self.count_stale(old)
         self.nit += 1
@@ -246,7 +273,11 @@ class RunState:
         """The best point after these were evaluated."""
         assert self.swarm is not None
         if self.swarm.repeats is not None:
-            self.incumbent = leader_of(self.swarm) if self._leads else with_measurements(self.incumbent, self.swarm)
+            answer = self.method.answering(self.swarm)
+            if answer is not None or self._leads:
+                self.incumbent = leader_of(self.swarm if answer is None else answer)
+            else:
+                self.incumbent = with_measurements(self.incumbent, self.swarm)
         elif not self._keeps_bests or self.judge.is_tolerant:  # a tolerant swarm may prefer another
             self.incumbent = better_of(self.incumbent, best_of(self.swarm.snapped(x), f))
         else:  # the swarm's leader is the best of all
