@@ -33,7 +33,7 @@ from paoswarm.core.arrays import Floats
 from paoswarm.least_squares.descent import CONVERGED, CUT_SHORT, HOPELESS, KNOWN, Descent
 from paoswarm.least_squares.loss import Around, Loss
 from paoswarm.least_squares.pool import Pool
-from paoswarm.methods.agreement import Agreement, Search, agreement
+from paoswarm.methods.agreement import Agreement, Search, agreement, all_placed
 
 _SAME_FIT = 1e-4  # of (F5)
 _SAME_VALUE, _SAME_END = 1e-3, 1e-5  # relative; on the way, and at the end
@@ -118,7 +118,7 @@ class SearchEnds:
         counted = [end for end in self.all if end.number < oldest]
         if len(counted) != self._agreement[0]:
             searches = [Search(0, 1, end.spent, end.x, end.value, end.state, end.first_value) for end in counted]
-            self._agreement = len(counted), agreement(searches, np.zeros(n), np.ones(n))
+            self._agreement = len(counted), agreement(all_placed(searches, np.zeros(n), np.ones(n)))
         return self._agreement[1]
 
     def _place_of(self, one: Descent, same: float) -> End | None:
