@@ -1,8 +1,9 @@
-"""The measurement of agreement follows every search of a run from its first swarm to its end."""
+"""The measurement of agreement knows the minima, and tells right claims from wrong ones."""
 
 import pathlib
 import sys
 
+import numpy as np
 import pytest
 
 BENCHMARKS = str(pathlib.Path(__file__).parents[2] / "benchmarks")
@@ -13,16 +14,24 @@ finally:
     sys.path.remove(BENCHMARKS)
 
 
-@pytest.mark.parametrize("number", [3, 21])
-def test_every_search_of_a_run_is_recorded(number):
-    problem = next(one for one in agreement.PROBLEMS["bbob"]() if one.family == f"f{number}")
-    row = agreement.run(problem, 1, most=4000)
-    searches = row["searches"]
-    assert {one["series"] for one in searches} == {0, 1, 2}
-    assert sum(one["evaluations"] for one in searches) <= row["evaluations"]
-    assert [one["at"] for one in searches] == sorted(one["at"] for one in searches)
-    assert all(one["value"] <= one["first"][0] <= one["first"][1] for one in searches)
-    assert not searches[0]["contracted"]
-    assert any(one["contracted"] for one in searches)
-    for one in searches:
-        assert all(used <= one["evaluations"] for used, _, _ in one["contracted"].values())
+@pytest.mark.parametrize("problems", [agreement.hierarchical, agreement.holes])
+def test_no_point_is_below_the_minimum(problems):
+    rng = np.random.default_rng(1)
+    for one in problems(3, 2):
+        values = one.fun(rng.random((20_000, 2)))
+        assert one.minimum <= values.min() < one.minimum + 1.2
+
+
+def test_a_hole_makes_a_false_claim_and_a_bowl_a_right_one():
+    rows = {}
+    for problem in (next(agreement.from_bbob(1, 2)), next(agreement.holes(1, 2))):
+        row = agreement.run(problem, 1)
+        assert row["is_claimed"]
+        assert row["evaluations"] < 2000 * 2
+        rows[problem.family] = row | {"family": problem.family}
+    right, false = rows.values()
+    assert right["gap"] <= right["near"]
+    assert 1 <= right["hit"] < right["evaluations"]
+    assert (false["gap"] > false["near"], false["hit"]) == (True, None)
+    cost = f"{right['evaluations'] / right['hit']:.1f}"
+    assert agreement.line("both", [right, false]) == f"| both | 2 | 2 | 1 | 0 | {cost} | {cost} |"

@@ -13,14 +13,16 @@ numba = pytest.importorskip("numba", reason="numba is not installed")
 from paoswarm.engines import adaptive_kernels, adaptive_searches, adaptive_state  # noqa: E402
 
 ROWS = adaptive_state
-agree, next_series = adaptive_searches.agree, adaptive_searches.next_series
+agree, settle, next_series = adaptive_searches.agree, adaptive_searches.settle, adaptive_searches.next_series
 squares = adaptive_kernels.least_squares
 
 
 # Functions without wrappers are called by compiled ones only.
 @numba.njit
-def agreed(facts, searches, ends, width):
-    agree(facts[0], searches, ends, width)
+def agreed(facts, searches, ends, width, own):
+    for i in range(len(searches)):
+        settle(searches, ends, i, width)
+    agree(facts[0], searches, own)
 
 
 @numba.njit
@@ -45,13 +47,13 @@ def test_coefficients_are_those_of_numpy():
 def random_searches(rng, count, d):
     """Searches that end at a few places, some of equal values."""
     places, values = rng.uniform(-1, 1, (4, d)), rng.choice([0.0, 1e-9, 0.5, 2.0], 4)
-    for _ in range(count):
+    for began in rng.permutation(count).tolist():
         k = int(rng.integers(4))
         ending = str(rng.choice([agreement.CONVERGED, agreement.KNOWN, agreement.HOPELESS, agreement.CUT_SHORT]))
         first = float(rng.choice([values[k], 10.0, np.inf], p=[0.1, 0.8, 0.1]))
         value = float(rng.choice([values[k], np.inf], p=[0.95, 0.05]))
         x = places[k] + rng.choice([1e-5, 5e-3]) * rng.normal(size=d)
-        yield Search(0, 8, 100, x, value, ending, first)
+        yield Search(0, 8, 100, x, value + rng.choice([0.0, 1e-6]), ending, first, began=10 * began)
 
 
 def test_searches_agree_as_with_numpy():
@@ -59,16 +61,18 @@ def test_searches_agree_as_with_numpy():
     lower, upper = np.array([-1.0, -2.0]), np.array([1.0, 3.0])
     settled = set()
     for count in rng.integers(0, 25, 200).tolist():
-        searches = tuple(random_searches(rng, count, 2))
+        searches, still = tuple(random_searches(rng, count, 2)), rng.integers(0, 1 + 10 * count, 3).tolist()
         expected = Agreement()
         if any(one.value < np.inf and one.ending != agreement.CUT_SHORT for one in searches):
-            expected = agreement.agreement(searches, lower, upper)
+            expected = agreement.agreement(agreement.all_placed(searches, lower, upper), still)
         table, facts = np.zeros(count, dtype=ROWS.SEARCH), np.zeros(1, dtype=ROWS.RUN)
         for row, one in zip(table, searches, strict=True):
             row["value"], row["first_value"] = one.value, one.first_value
-            row["ending"] = adaptive_state.ENDINGS.index(one.ending)
+            row["ending"], row["began"] = adaptive_state.ENDINGS.index(one.ending), one.began
         ends = np.array([one.x for one in searches]).reshape(count, 2)
-        agreed(facts, table, ends, upper - lower)
+        lanes = np.zeros(4, dtype=ROWS.LANE)
+        lanes["is_used"], lanes["began"] = [1, 1, 1, 0], [*still, 0]
+        agreed(facts, table, ends, upper - lower, lanes)
         found = Agreement(*(int(facts[0][name]) for name in Agreement._fields[:6]))
         assert found == expected
         settled.add(found.is_settled)

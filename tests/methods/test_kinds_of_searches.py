@@ -127,14 +127,14 @@ def interrupted(after):
 @pytest.mark.parametrize("own", [Climbers(), INFORMED], ids=["own class", "PAO"])
 def test_a_stored_run_is_resumed(own, tmp_path):
     method = ps.AdaptivePAO(kinds=(*OURS, own))
-    whole = solve(method, with_a_hole, maxfev=3000)
+    whole = solve(method, with_a_hole, maxfev=3000, tol=0.0)
     assert type(own).__name__ in {one.kind for one in (*whole.searches, *whole.swarm.memory.lanes)}
     with pytest.raises(SystemExit):
-        solve(method, interrupted(2400), maxfev=3000, store=tmp_path / "run")
-    resumed = solve(method, with_a_hole, maxfev=3000, store=ps.Store(tmp_path / "run", trust=True))
+        solve(method, interrupted(2400), maxfev=3000, tol=0.0, store=tmp_path / "run")
+    resumed = solve(method, with_a_hole, maxfev=3000, tol=0.0, store=ps.Store(tmp_path / "run", trust=True))
     assert_array_equal(resumed.history.best, whole.history.best)
     assert_array_equal(resumed.x, whole.x)
-    again = ps.resume(ps.Store(tmp_path / "run", trust=True), with_a_hole, method=method, maxfev=3200)
+    again = ps.resume(ps.Store(tmp_path / "run", trust=True), with_a_hole, method=method, maxfev=3200, tol=0.0)
     assert again.nfev == 3200
 
 

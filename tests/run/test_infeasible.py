@@ -5,7 +5,7 @@ import pytest
 
 import paoswarm as ps
 from paoswarm.core import order
-from paoswarm.methods.agreement import CONVERGED, Agreement, Search, agreement
+from paoswarm.methods.agreement import CONVERGED, Agreement, Search, agreement, all_placed
 
 BOX = [(-5.0, 5.0)] * 2
 LOW, HIGH = np.array([-5.0, -5.0]), np.array([5.0, 5.0])
@@ -35,29 +35,31 @@ def test_searches_that_agree_on_the_least_violation_end_the_run():
 
 
 def test_a_few_searches_do_not_end_the_run():
-    assert not agreement([infeasible([0, 0], 1.0)] * 5, LOW, HIGH).is_settled
-    agreed = agreement([infeasible([0, 0], 1.0)] * 12, LOW, HIGH)
+    assert not agreement(all_placed([infeasible([0, 0], 1.0)] * 5, LOW, HIGH)).is_settled
+    agreed = agreement(all_placed([infeasible([0, 0], 1.0)] * 12, LOW, HIGH))
     assert agreed.is_settled
     assert (agreed.is_feasible, agreed.is_unique, agreed.is_unanimous) == (False, False, False)
 
 
 def test_places_with_more_violation_ask_for_more_searches():
     worse = [infeasible([k, 4], 2.0 + k) for k in range(4)]
-    needed = next(n for n in range(40) if agreement([infeasible([0, 0], 1.0)] * n + worse, LOW, HIGH).is_settled)
-    alone = next(n for n in range(1, 40) if agreement([infeasible([0, 0], 1.0)] * n, LOW, HIGH).is_settled)
+    needed = next(
+        n for n in range(40) if agreement(all_placed([infeasible([0, 0], 1.0)] * n + worse, LOW, HIGH)).is_settled
+    )
+    alone = next(n for n in range(1, 40) if agreement(all_placed([infeasible([0, 0], 1.0)] * n, LOW, HIGH)).is_settled)
     assert needed > alone
 
 
 def test_a_plateau_of_violation_is_no_evidence():
     """A constraint that is only true or false: searches end where they began, and know nothing."""
-    assert agreement([infeasible([k, 0], 1.0, first=1.0) for k in range(5)] * 6, LOW, HIGH).n_equal == 0
+    assert agreement(all_placed([infeasible([k, 0], 1.0, first=1.0) for k in range(5)] * 6, LOW, HIGH)).n_equal == 0
     result = ps.minimize(spheres, BOX, constraints=lambda x: x[:, 0] > 9, maxfev=600, vectorized=True, rng=1)
     assert result.nfev == 600
 
 
 def test_one_feasible_search_makes_all_infeasible_ones_irrelevant():
     found = Search(0, 6, 100, np.zeros(2), 3.0, CONVERGED, first_value=8.0)
-    assert agreement([infeasible([1, 1], 1.0)] * 20 + [found], LOW, HIGH) == Agreement(1, 1, 1, 1, 1, 0)
+    assert agreement(all_placed([infeasible([1, 1], 1.0)] * 20 + [found], LOW, HIGH)) == Agreement(1, 1, 1, 1)
 
 
 def test_a_single_swarm_says_nothing_about_values_that_it_does_not_have():

@@ -87,7 +87,7 @@ class TestStarts:
             asked.append(x.copy())
             return bowl(x)
 
-        found = solve(f, x0=[0.3, 0.3, 0.3], maxfev=60)
+        found = solve(f, x0=[0.3, 0.3, 0.3], maxfev=30)
         assert_array_equal(asked[0], [0.3, 0.3, 0.3])
         assert found.fun == 0
         assert found.swarm.memory.lanes[0].value == 0
@@ -170,8 +170,8 @@ class TestWhatIsSaid:
         best = [one.value for one, place in zip(table, table.places, strict=True) if place == 1]
         assert min(best) == found.fun
         assert len(best) == found.agreement.n_here
-        reached = {place for one, place in zip(table, table.places, strict=True) if one.ending != "hopeless"}
-        assert len(reached) == found.agreement.n_places <= max(table.places)
+        reached = {place if one.ending != "hopeless" else -1 for one, place in zip(table, table.places, strict=True)}
+        assert len(reached - {0}) == found.agreement.n_places <= max(table.places)
         for one, place in zip(table, table.places, strict=True):
             assert (place == 0) == (one.ending == "cut short")
 

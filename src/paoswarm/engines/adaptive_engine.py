@@ -129,7 +129,7 @@ def _kept_for(sources: int) -> Any:
                 else:
                     tell(lanes, k, points, values, room)
                     if not limits.is_single:
-                        judge(run, k, low, width, limits.tol)
+                        judge(run, k, width, limits.tol)
             _see_whether_it_ends(run, k, width, limits)
 
     return advance
@@ -287,7 +287,7 @@ def _see_whether_it_ends(run, k, width, limits):
         stands = end_of_dense(run.lanes, k) if is_dense else is_element_over(run.lanes, k, width)
         has_converged = stands != 0
     else:
-        facts.is_undercut = is_settled(facts) and is_undercut(run, width)
+        facts.is_undercut = is_settled(facts) and is_undercut(run)
         has_converged = limits.may_agree and is_settled(facts) and not facts.is_undercut
     facts.rule = BY_ITS_OWN_RULE if has_converged else 0
     if facts.nit == 0 and facts.value == np.inf:

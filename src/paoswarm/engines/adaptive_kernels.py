@@ -263,7 +263,8 @@ model = compiled(
 )
 progress = compiled(
     dense_learning,
-    "typical first_progress asked_of completed is_rounding window _nearest _stagnates after_generation end_of",
+    "typical first_progress asked_of completed is_rounding window _nearest _stagnates _are_equal _is_found_again "
+    "after_generation end_of",
     learn=law.learn,
     longest=law.longest,
     variances=law.variances,
@@ -280,8 +281,7 @@ element = compiled(
 )
 agreement = compiled(
     agreement_of_searches,
-    "same_place _are_near places counted is_undercut",
+    "near fall is_same_value is_undercut counted",
     median=median,
-    ranked=ranked,
     is_feasible=order_of.is_feasible,
 )

@@ -15,10 +15,8 @@ import numpy as np
 from paoswarm.core.order import FIRST_INFEASIBLE
 from paoswarm.engines.adaptive_kernels import agreement, inner, law, once, progress, ranked
 from paoswarm.engines.adaptive_state import (
-    BEST,
     BEST_VALUE,
     BESTS,
-    CENTRE,
     CONVERGED,
     CUT_SHORT,
     FOUND,
@@ -28,35 +26,56 @@ from paoswarm.engines.adaptive_state import (
     copy,
     keep,
 )
-from paoswarm.engines.adaptive_swarms import end_of_dense, is_element_over, law_of, leader_of, reach
+from paoswarm.engines.adaptive_swarms import end_of_dense, is_element_over, law_of, reach
 from paoswarm.engines.search_plan import GROWING, SHRINKING, SMALL
 from paoswarm.methods import adaptive_pao, moves, sharing
+from paoswarm.methods.agreement import NOWHERE
 from paoswarm.methods.dense_learning import GREW
 
 
 @once
-def agree(facts, searches, ends, width):
-    """Count how the searches agree, into the fields of `Agreement` among the facts of a run."""
-    counts, m = (0, 0, 0, 0, 0, 0), 0
-    x, values, first_values = ends.copy(), np.empty(len(searches)), np.empty(len(searches))
-    is_hopeless = np.empty(len(searches), dtype=np.bool_)
-    accuracy, reached = np.empty(len(searches)), np.empty(len(searches))
+def agree(facts, searches, own):
+    """Count how the searches agree, into the fields of `Agreement` among the facts of a run.
+
+    ``own`` are the lanes of searches, of which some may be under way.
+    """
+    counts, m, n_open, latest = (0, 0, 0, 0, 0), 0, 0, -1
+    values, first_values, accuracy = np.empty((3, len(searches)))
+    place, is_hopeless = np.empty(len(searches), dtype=np.int64), np.empty(len(searches), dtype=np.bool_)
     for i in range(len(searches)):
         one = searches[i]
         if one.ending != CUT_SHORT and one.value < FIRST_INFEASIBLE:
-            values[m], first_values[m], is_hopeless[m] = one.value, one.first_value, one.ending == HOPELESS
-            accuracy[m], reached[m] = one.accuracy, one.reach
-            copy(ends[i], x[m])
+            values[m], first_values[m], accuracy[m] = one.value, one.first_value, one.accuracy
+            place[m], is_hopeless[m] = one.place, one.ending == HOPELESS
+            latest = max(latest, one.began)
             m += 1
     if m:
-        place = agreement.places(x[:m], values[:m], width, np.zeros(len(width), dtype=np.bool_), reached[:m])
-        counts = agreement.counted(place, values[:m], first_values[:m], is_hopeless[:m], accuracy[:m])
-    facts.n_searches, facts.n_here, facts.n_places, facts.n_once, facts.n_equal, facts.n_worse = counts
+        counts = agreement.counted(place[:m], values[:m], first_values[:m], is_hopeless[:m], accuracy[:m])
+    for k in range(len(own)):
+        n_open += own[k].is_used and own[k].began < latest
+    facts.n_searches, facts.n_here, facts.n_places, facts.n_equal, facts.n_worse = counts
+    facts.n_open = n_open
+
+
+@once
+def settle(searches, ends, i, width):
+    """Find the place of search ``i``, which has ended after those before it; see `agreement.placed`."""
+    one, count = searches[i], 0
+    one.place = NOWHERE
+    if one.ending == CUT_SHORT:
+        return
+    for s in range(i):
+        if searches[s].place == count:  # the first there
+            if _is_near(ends[s], ends[i], width, one.reach):
+                one.place = count
+                return
+            count += 1
+    one.place = count
 
 
 @inner
-def _is_same_place(x, y, width):
-    return agreement.same_place((x - y) / width, np.zeros(len(x), dtype=np.bool_))
+def _is_near(x, y, width, reach):
+    return agreement.near(((x - y) / width).reshape(1, -1), np.zeros(len(x), dtype=np.bool_), reach)[0]
 
 
 @inner
@@ -68,27 +87,27 @@ def is_unanimous(facts):
 @inner
 def is_settled(facts):
     """Whether the minimum is taken as found (A11, A12)."""
-    is_unique = facts.n_searches > 0 and facts.n_here >= 2 + math.sqrt(facts.n_places)
-    return is_unique or facts.n_equal >= 4 + 2 * math.sqrt(1 + facts.n_worse)
+    is_unique = facts.n_searches > 0 and facts.n_here >= 2 + math.sqrt(facts.n_places + facts.n_open)
+    return is_unique or facts.n_equal >= 4 + 2 * math.sqrt(1 + facts.n_worse + facts.n_open)
 
 
 @inner
-def is_undercut(run, width):
-    """Whether the best point is better than the ends of searches, and elsewhere; see `Sharing.agreed`."""
+def is_undercut(run):
+    """Whether the best point is better than the ends of searches; see `Sharing.agreed`."""
     best, facts = -1, run.facts[0]
     for i in range(facts.n_ended):
         one = run.searches[i]
-        if one.ending != CUT_SHORT and (best < 0 or one.value < run.searches[best].value):
+        has_arrived = one.ending == CONVERGED or one.ending == KNOWN
+        if has_arrived and (best < 0 or one.value < run.searches[best].value):
             best = i
     end = run.searches[best]
-    is_better = agreement.is_undercut(end.value - end.accuracy, end.first_value, facts.value)
-    return is_better and not _is_same_place(run.x, run.ends[best], width)
+    return agreement.is_undercut(end.value, end.accuracy, end.first_value, facts.value)
 
 
 _TOL, _ACCURATE_FOR = moves.TOL, sharing.ACCURATE_FOR
 _NARROWEST = adaptive_pao.NARROWEST
 _STALLED, _STALLED_FOR, _NO_GAIN = sharing.STALLED, sharing.STALLED_FOR, sharing.NO_GAIN
-_HOPELESS, _HOPELESS_FOR, _CONTRACTED = sharing.HOPELESS_RATIO, sharing.HOPELESS_FOR, sharing.CONTRACTED
+_HOPELESS, _HOPELESS_FOR = sharing.HOPELESS_RATIO, sharing.HOPELESS_FOR
 
 
 @once
@@ -206,7 +225,7 @@ def charge(run, k, points, values):
 
 
 @once
-def judge(run, k, low, width, tol):
+def judge(run, k, width, tol):
     """End the search of lane ``k`` if it is over, or as accurate as ``tol`` says."""
     lanes, own, facts = run.lanes, run.lanes.own[k], run.facts[0]
     best_known = np.inf
@@ -218,23 +237,23 @@ def judge(run, k, low, width, tol):
     stands = end_of_dense(lanes, k) if own.is_dense else is_element_over(lanes, k, width)
     accuracy = tol * (own.typical - own.value) if tol > _TOL else 0.0
     own.accurate = own.accurate + 1 if accuracy > 0 and max(apart, lowest - own.value) <= accuracy else 0
-    ending = GOES_ON
+    ending, known = GOES_ON, _known(run, k, width)
     if stands:
         ending = CUT_SHORT if stands == GREW else CONVERGED
     elif own.accurate >= _ACCURATE_FOR:
         ending = CONVERGED
-    elif _is_known(run, k, low, width):
+    elif known >= 0:
         ending = KNOWN
-    elif _has_stalled(own, _reach(lanes, k, width), len(low)):
+    elif _has_stalled(own, _reach(lanes, k, width), len(width)):
         ending = CUT_SHORT
     elif own.hopeless >= _HOPELESS_FOR:
         ending = HOPELESS
     elif own.used >= own.most:
         ending = CUT_SHORT
-    if own.used - own.marked_used >= _STALLED_FOR * len(low):
+    if own.used - own.marked_used >= _STALLED_FOR * len(width):
         own.marked_used, own.marked_value = own.used, own.value
     if ending:
-        _end(run, k, ending, best_known, width, accuracy)
+        _end(run, k, ending, known, width, accuracy)
 
 
 @inner
@@ -263,41 +282,37 @@ def _reach(lanes, k, width):
 
 
 @once
-def _is_known(run, k, low, width):
-    """Whether a search has contracted around the end of the best finished one, and found nothing better."""
-    lanes, own, facts = run.lanes, run.lanes.own[k], run.facts[0]
-    if not is_unanimous(facts):
-        return False
-    best = 0
-    for s in range(facts.n_ended):
-        if run.searches[s].value < run.searches[best].value:
-            best = s
-    if _reach(lanes, k, width) >= _CONTRACTED:
-        return False
-    if own.value < run.searches[best].value:
-        return False
-    if not own.is_dense:
-        return _is_same_place(run.ends[best], lanes.points[k, BEST, leader_of(lanes, k)], width)
-    centre = np.empty(len(low))
-    for j in range(len(low)):
-        centre[j] = low[j] + width[j] * lanes.vectors[k, CENTRE, j]
-    return _is_same_place(run.ends[best], centre, width)
+def _known(run, k, width):
+    """The number of the finished search at whose end the best point of this one is, with the same value; -1 if none."""
+    own, found = run.lanes.own[k], run.lanes.vectors[k, FOUND]
+    fallen = agreement.fall(own.first_value, own.value)
+    for s in range(run.facts[0].n_ended):
+        one = run.searches[s]
+        least = min(fallen, agreement.fall(one.first_value, one.value))
+        is_equal = one.ending == CONVERGED and agreement.is_same_value(one.value, own.value, least, one.accuracy)
+        if is_equal and _is_near(run.ends[s], found, width, one.reach):
+            return s
+    return -1
 
 
 @once
-def _end(run, k, ending, best_known, width, accuracy):
+def _end(run, k, ending, known, width, accuracy):
     """Write down a search that has ended, and see how all of them agree."""
     own, facts = run.lanes.own[k], run.facts[0]
-    one = run.searches[facts.n_ended]
+    i = facts.n_ended
+    one = run.searches[i]
     one.series, one.n_particles, one.evaluations, one.ending = k, own.n_first, own.used, ending
     one.began, one.ended, one.value, one.first_value = own.began, _spent(run), own.value, own.first_value
     one.accuracy, one.reach = max(accuracy, 0.0), _reach(run.lanes, k, width) if accuracy > 0 else 0.0
-    copy(run.lanes.vectors[k, FOUND], run.ends[facts.n_ended])
+    copy(run.lanes.vectors[k, FOUND], run.ends[i])
+    if ending == KNOWN:
+        one.value = run.searches[known].value
+        copy(run.ends[known], run.ends[i])
+    settle(run.searches, run.ends, i, width)
     facts.n_ended += 1
-    # A search that was over at a known end would have reached its value.
-    run.tallies[k].reached, run.tallies[k].has_reached = best_known if ending == KNOWN else own.value, 1
+    run.tallies[k].reached, run.tallies[k].has_reached = one.value, 1
     last = run.lanes.own[len(run.series)]
     if not last.is_used or own.value < last.value:
         keep(run.lanes, k)
     own.is_used = 0
-    agree(facts, run.searches[: facts.n_ended], run.ends, width)
+    agree(facts, run.searches[: facts.n_ended], run.lanes.own[: len(run.series)])

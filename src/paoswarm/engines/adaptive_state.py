@@ -58,11 +58,11 @@ LANE = _record(
 )
 RUN = _record(
     "status rule wanted nit nfev n_failed n_begun n_ended n_history "
-    "n_searches n_here n_places n_once n_equal n_worse is_undercut",
+    "n_searches n_here n_places n_equal n_worse n_open is_undercut",
     "value",
 )
 TALLY = _record("spent has_reached", "reached")
-SEARCH = _record("series n_particles evaluations ending began ended", "value first_value accuracy reach")
+SEARCH = _record("series n_particles evaluations ending began ended place", "value first_value accuracy reach")
 
 
 class Lanes(NamedTuple):
@@ -194,9 +194,9 @@ def agreement_of(run: AdaptiveRun) -> Agreement:
         n_searches=int(facts["n_searches"]),
         n_here=int(facts["n_here"]),
         n_places=int(facts["n_places"]),
-        n_once=int(facts["n_once"]),
         n_equal=int(facts["n_equal"]),
         n_worse=int(facts["n_worse"]),
+        n_open=int(facts["n_open"]),
         is_best=not facts["is_undercut"],
     )
 
@@ -242,6 +242,7 @@ def _searches(run: AdaptiveRun, plan: SearchPlan) -> tuple[Search, ...]:
             ended=one["ended"],
             accuracy=one["accuracy"],
             reach=one["reach"],
+            place=one["place"],
         )
         for i, one in enumerate(ended)
     )

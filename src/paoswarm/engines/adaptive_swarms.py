@@ -254,7 +254,9 @@ def _open_again(own, numbers):
 @inner
 def end_of_dense(lanes, k):
     """Why the search is over, as `dense_learning.end_of` says."""
-    return progress.end_of(law_of(lanes, k), _progress_of(lanes, k), lanes.own[k].n, lanes.own[k].spread)
+    own = lanes.own[k]
+    is_led = own.has_model and model.is_trusted(_trust_of(own))
+    return progress.end_of(law_of(lanes, k), _progress_of(lanes, k), own.n, own.spread, is_led)
 
 
 _UNIT = 2.0**-32

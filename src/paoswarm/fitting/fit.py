@@ -134,7 +134,8 @@ def fit(
     >>> fit = ps.fit(simulate, {"limit": (1, 100), "rate": ps.Real(0.01, 10, log=True)}, measured, rng=1)
     >>> print(fit)  # doctest: +ELLIPSIS
     Converged: 3 of 3 independent searches ended at this point. A better minimum that is as
-    easy to find was missed with a probability below 3 %.
+    easy to find was missed with a probability below 3 %. Not covered: one that attracts
+    less than 21 % of the searches, such as a narrow hole.
     Sum of squares 1.26018 of 6 data with 4 degrees of freedom
     Standard deviation of a datum 0.5613, estimated
              estimate  std. error  95 % interval

@@ -33,7 +33,7 @@ from paoswarm.core.arrays import Floats
 from paoswarm.least_squares.descent import CONVERGED, CUT_SHORT, HOPELESS, KNOWN, Descent
 from paoswarm.least_squares.loss import Around, Loss
 from paoswarm.least_squares.pool import Pool
-from paoswarm.methods.agreement import Agreement, Search, agreement
+from paoswarm.methods.agreement import Agreement, Search, agreement, placed
 
 _SAME_FIT = 1e-4  # of (F5)
 _SAME_VALUE, _SAME_END = 1e-3, 1e-5  # relative; on the way, and at the end
@@ -67,6 +67,7 @@ class SearchEnds:
         self._pool = pool
         self.noise = 0.0  # relative standard deviation of residuals that only noise makes
         self.all: list[End] = []
+        self._placed: list[Search] = []  # the same as searches
         self.places: list[End] = []  # the first end at each place
         self.best = math.inf  # the least value at which a search has arrived
         self._agreement = 0, Agreement()  # the latest, and how many ends were counted
@@ -86,6 +87,8 @@ class SearchEnds:
                 x, value, state, residuals = known.x, min(known.value, value), KNOWN, known.residuals
         end = End(one.number, x, value, state, one.first_value, one.spent, residuals)
         self.all.append(end)
+        search, n = Search(0, 1, end.spent, x, value, state, end.first_value), len(x)
+        self._placed.append(placed(search, self._placed, np.zeros(n), np.ones(n)))
         if state in (CONVERGED, KNOWN):
             self.best = min(self.best, value)
         if state == CONVERGED:
@@ -114,11 +117,9 @@ class SearchEnds:
 
     def agreement(self, oldest: int) -> Agreement:
         """How the ends of the searches agree that began before number ``oldest``."""
-        n = len(self._pool.is_round)
-        counted = [end for end in self.all if end.number < oldest]
+        counted = [one for end, one in zip(self.all, self._placed, strict=True) if end.number < oldest]
         if len(counted) != self._agreement[0]:
-            searches = [Search(0, 1, end.spent, end.x, end.value, end.state, end.first_value) for end in counted]
-            self._agreement = len(counted), agreement(searches, np.zeros(n), np.ones(n))
+            self._agreement = len(counted), agreement(counted)
         return self._agreement[1]
 
     def _place_of(self, one: Descent, same: float) -> End | None:

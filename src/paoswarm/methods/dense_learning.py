@@ -215,6 +215,8 @@ _RECENT = 20  # generations whose spread of values sets the price of leaving the
 _ROUNDING = 16 * float(np.finfo(float).eps)  # values that differ by less, relative to their size, are equal
 _NARROWEST = 1e-11  # the cloud relative to the first one: positions are known to rounding
 _WIDEST = 50.0  # likewise: the swarm has left the bounds, or its first cloud was much too narrow
+_AGAIN = 5  # generations in which a model must come to the same minimum as in as many before
+_SLOWER = 1e-4  # of what is negligible: in bent valleys a model may advance by little in a few generations
 _EVERY = 20  # generations between two tests of stagnation
 
 # Why a search is over. One whose cloud has grown too wide has not arrived anywhere.
@@ -303,15 +305,11 @@ def _nearest(share: float, n: int) -> int:
     return int(np.rint(share * (n - 1)))
 
 
-def end_of(law: Law, progress: DenseProgress, n: int, first_spread: float) -> int:
-    """Why the search is over, or `GOES_ON`."""
+def end_of(law: Law, progress: DenseProgress, n: int, first_spread: float, is_led: bool) -> int:
+    """Why the search is over, or `GOES_ON`; ``is_led``: by a model whose minimum is measured in each generation."""
     d, done = len(law.centre), progress.generations
-    recent = 10 + 30 * d // n
-    if done >= recent:
-        bests = progress.bests[-recent:]
-        apart = max(bests.max() - bests.min(), progress.spread)
-        if is_rounding(apart, progress):
-            return EQUAL_VALUES
+    if _are_equal(progress, n, d) or (is_led and _is_found_again(progress)):
+        return EQUAL_VALUES
     widest = longest(law)
     if max(widest, law.scale * np.abs(law.path).max()) < _NARROWEST * first_spread:
         return POINT
@@ -327,6 +325,24 @@ def end_of(law: Law, progress: DenseProgress, n: int, first_spread: float) -> in
 def is_rounding(apart: float, progress: DenseProgress) -> bool:
     """Whether values that are so far apart are equal but for rounding."""
     return apart <= max(_ROUNDING * abs(progress.bests[-1]), progress.negligible)
+
+
+def _are_equal(progress: DenseProgress, n: int, d: int) -> bool:
+    """Whether the bests of the last generations, and all values of the last one, are equal."""
+    recent = 10 + 30 * d // n
+    if progress.generations < recent:
+        return False
+    bests = progress.bests[-recent:]
+    return is_rounding(max(bests.max() - bests.min(), progress.spread), progress)
+
+
+def _is_found_again(progress: DenseProgress) -> bool:
+    """Whether the last generations have come to the same best value as the ones before."""
+    if progress.generations < 2 * _AGAIN:
+        return False
+    best = progress.bests[-_AGAIN:].min()
+    apart = abs(best - progress.bests[-2 * _AGAIN : -_AGAIN].min())
+    return bool(apart <= max(_ROUNDING * abs(best), _SLOWER * progress.negligible))
 
 
 def window(generations: int, n: int, d: int) -> int:

@@ -276,7 +276,7 @@ class DensePAO(Method):
         """
         memory: DenseMemory = state.memory
         progress, law = memory.progress, memory.law
-        end = end_of(law, progress, state.n_particles, self.spread)
+        end = end_of(law, progress, state.n_particles, self.spread, self.model and is_trusted(memory.trust))
         lowest, apart = (float(progress.bests[-1]), progress.spread) if progress.generations else (math.inf, math.inf)
         is_over = end != GOES_ON or (memory.averaging is not None and memory.averaging.is_settled)
         return Standing(lowest, apart, law.centre, longest(law), is_over, has_arrived=end != GREW)

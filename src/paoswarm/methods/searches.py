@@ -183,12 +183,12 @@ class Searches(Method):
         """Whether the searches agree, so that another one would be a waste; see `paoswarm.methods.agreement`."""
         sharing: Sharing = state.memory
         is_settled = tol > 0 and sharing.agreement.is_settled
-        return np.asarray(is_settled and sharing.agreed(state.upper[0] - state.lower[0], state.axes).is_best)
+        return np.asarray(is_settled and sharing.agreed().is_best)
 
     def report(self, state: Swarm) -> Report:
         """The searches that have ended, and the one that has found the best point, as it was when it ended."""
         sharing = laid_open(state)
-        agreement = sharing.agreed(state.upper[0] - state.lower[0], state.axes)
+        agreement = sharing.agreed()
         return Report(sharing.leader.start.method, sharing.leader.swarm, sharing.searches, agreement)
 
     def suspects_noise(self, state: Swarm) -> bool:

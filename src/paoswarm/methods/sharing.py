@@ -1,7 +1,7 @@
 """The state of a run of several searches: those that are under way, those that have ended, and whose turn it is.
 
-- A search ends when its method has converged, when it has used what its series allows, when it has contracted around
-  the end of a finished search, or when it is hopeless: it contracts around a value that is worse.
+- A search ends when its method has converged, when it has used what its series allows, when its best point is at the
+  end of a finished search and has its value, or when it is hopeless: it contracts around a value that is worse.
 - With an accuracy ``tol`` it ends as soon as the values of its swarm have differed from the best one by less than
   ``tol`` times the fall since its first swarm, from the median of that, for three generations.
 - Until a search has ended, only the first series has searches. No search is interrupted while all that have ended are
@@ -20,7 +20,6 @@ import numpy as np
 from paoswarm.core import order
 from paoswarm.core.arrays import Floats
 from paoswarm.core.swarm import Proposal, Swarm
-from paoswarm.core.walls import Axes
 from paoswarm.methods import moves
 from paoswarm.methods.agreement import (
     CONVERGED,
@@ -30,8 +29,12 @@ from paoswarm.methods.agreement import (
     Agreement,
     Search,
     agreement,
-    is_same_place,
+    fall,
+    is_same_value,
     is_undercut,
+    near,
+    placed,
+    rounds,
 )
 from paoswarm.methods.dense_learning import typical
 from paoswarm.methods.method import Method, Standing
@@ -39,7 +42,6 @@ from paoswarm.methods.moves import TOL
 
 HOPELESS_RATIO = 100.0  # a swarm whose values differ by less than a hundredth of what it is behind will not catch up
 HOPELESS_FOR = 10  # generations
-CONTRACTED = 1e-4  # widths of the bounds: a swarm that reaches no farther does not leave the place where it is
 ACCURATE_FOR = 3  # generations
 STALLED, STALLED_FOR, NO_GAIN = 1e-6, 150, 1e-7  # widths, evaluations for each unknown, share of the gain so far
 NOBODY = -1
@@ -173,64 +175,55 @@ class Sharing(NamedTuple):
         if accuracy > 0:
             is_accurate = not is_tolerant and max(standing.apart, standing.lowest - lane.value) <= accuracy
             lane = lane._replace(accurate=lane.accurate + 1 if is_accurate else 0)
-        ending = self._ending(lane, standing, is_tolerant)
+        known = self._known(lane)
+        ending = _ending(lane, standing, is_tolerant, known is not None)
         if lane.used - lane.marked[0] >= STALLED_FOR * inner.n_dimensions:
             lane = lane._replace(marked=(lane.used, lane.value))
         if ending:
-            return sharing._ended(lane, ending, max(accuracy, 0.0), standing.reach if accuracy > 0 else 0.0), inner
+            reach = standing.reach if accuracy > 0 else 0.0
+            return sharing._ended(lane, ending, known, max(accuracy, 0.0), reach), inner
         return sharing.with_lane(place, lane), inner
 
-    def _ending(self, lane: Lane, standing: Standing, is_tolerant: bool) -> str:
-        """How a search ends; empty if it goes on."""
-        if standing.is_over:
-            return CONVERGED if standing.has_arrived and not is_tolerant else CUT_SHORT
-        if lane.accurate >= ACCURATE_FOR:
-            return CONVERGED
-        if self._is_known(lane, standing):
-            return KNOWN
-        if _has_stalled(lane, standing):
-            return CUT_SHORT
-        if lane.hopeless >= HOPELESS_FOR:
-            return HOPELESS
-        return CUT_SHORT if lane.used >= lane.start.most else ""
+    def _known(self, lane: Lane) -> Search | None:
+        """The finished search at whose end the best point of this one is, with the same value.
 
-    def _is_known(self, lane: Lane, standing: Standing) -> bool:
-        """Whether a search has contracted around the end of the best finished one, and found nothing better.
-
-        Only if all that have ended are at one place: elsewhere, there may be better minima close to known ones.
+        The values of a search that passes by are hardly ever so near to each other.
         """
-        if standing.reach >= CONTRACTED or not self.agreement.is_unanimous:
-            return False
-        best = min(self.searches, key=lambda one: one.value)
-        if order.is_better(lane.value, best.value):
-            return False
-        lower, upper = lane.swarm.lower[0], lane.swarm.upper[0]
-        return is_same_place((best.x - lower) / (upper - lower) - standing.centre, lane.swarm.axes)
+        lower, upper, axes = lane.swarm.lower[0], lane.swarm.upper[0], lane.swarm.axes
+        assert lane.x is not None
+        fallen, is_round = fall(lane.first_value, lane.value), rounds(axes, len(lower))
+        for one in self.searches:
+            least = min(fallen, fall(one.first_value, one.value))
+            is_equal = one.ending == CONVERGED and is_same_value(one.value, lane.value, least, one.accuracy)
+            if is_equal and near(np.atleast_2d((one.x - lane.x) / (upper - lower)), is_round, one.reach)[0]:
+                return one
+        return None
 
     def _charged(self, series: int, evaluations: int) -> Sharing:
         tally = self.tallies[series]
         tally = tally._replace(spent=tally.spent + evaluations)
         return self._replace(tallies=(*self.tallies[:series], tally, *self.tallies[series + 1 :]))
 
-    def _ended(self, lane: Lane, ending: str, accuracy: float, reach: float) -> Sharing:
-        assert lane.x is not None
-        found = lane.x, lane.value, ending, lane.first_value, lane.kind, lane.began, self.spent
+    def _ended(self, lane: Lane, ending: str, known: Search | None, accuracy: float, reach: float) -> Sharing:
+        x, value = (lane.x, lane.value) if ending != KNOWN or known is None else (known.x, known.value)
+        assert x is not None
+        found = x, value, ending, lane.first_value, lane.kind, lane.began, self.spent
         ended = Search(lane.series, lane.n_particles, lane.used, *found, accuracy, reach)
-        # A search that was over at a known end would have reached its value.
-        reached = lane.value if ending != KNOWN else min(one.value for one in self.searches)
-        tally = self.tallies[lane.series]._replace(reached=reached)
-        searches = (*self.searches, ended)
+        box = lane.swarm.lower[0], lane.swarm.upper[0], lane.swarm.axes
+        tally = self.tallies[lane.series]._replace(reached=value)
+        searches = (*self.searches, placed(ended, self.searches, *box))
         best = self.ended_best
         if best is None or order.is_better(lane.score, best.score):
             best = lane
         lanes = tuple(one for one in self.lanes if one.search != lane.search and not one.until)
+        began = [one.began for one in lanes]
         if self.searches and best.swarm.repeats is not None:  # what another attempt has cost goes into the best mean
             lanes = (*lanes, best._replace(until=best.used + lane.used))
         return self._replace(
             lanes=lanes,
             tallies=(*self.tallies[: lane.series], tally, *self.tallies[lane.series + 1 :]),
             searches=searches,
-            agreement=agreement(searches, lane.swarm.lower[0], lane.swarm.upper[0], lane.swarm.axes),
+            agreement=agreement(searches, began),
             ended_best=best,
         )
 
@@ -312,16 +305,13 @@ class Sharing(NamedTuple):
             return False
         return all(lane.series != series for lane in self.lanes)
 
-    def agreed(self, width: Floats, axes: Axes | None) -> Agreement:
-        """How searches agree; not at all if another one is known to be better, under way or cut short."""
+    def agreed(self) -> Agreement:
+        """How searches agree; not at all if a better value is known than their ends', of one under way or cut short."""
         if not self.agreement.is_settled:
             return self.agreement
-        end = min((one for one in self.searches if one.ending != CUT_SHORT), key=lambda one: one.value)
-        known: tuple[Any, ...] = (*self.lanes, *self.searches)
-        best = min(known, key=lambda one: one.value)
-        is_elsewhere = is_undercut(end.value - end.accuracy, end.first_value, best.value)
-        is_elsewhere = is_elsewhere and not is_same_place((best.x - end.x) / width, axes)
-        return self.agreement._replace(is_best=not is_elsewhere)
+        end = min((one for one in self.searches if one.ending in (CONVERGED, KNOWN)), key=lambda one: one.value)
+        is_best = not is_undercut(end.value, end.accuracy, end.first_value, self.leader.value)
+        return self.agreement._replace(is_best=is_best)
 
     @property
     def leader(self) -> Lane:
@@ -354,3 +344,18 @@ def laid_open(state: Swarm) -> Sharing:
         return sharing
     lane = sharing.lanes[sharing.shown]
     return sharing.with_lane(sharing.shown, lane._replace(swarm=state._replace(memory=lane.swarm.memory)))
+
+
+def _ending(lane: Lane, standing: Standing, is_tolerant: bool, is_known: bool) -> str:
+    """How a search ends; empty if it goes on."""
+    if standing.is_over:
+        return CONVERGED if standing.has_arrived and not is_tolerant else CUT_SHORT
+    if lane.accurate >= ACCURATE_FOR:
+        return CONVERGED
+    if is_known:
+        return KNOWN
+    if _has_stalled(lane, standing):
+        return CUT_SHORT
+    if lane.hopeless >= HOPELESS_FOR:
+        return HOPELESS
+    return CUT_SHORT if lane.used >= lane.start.most else ""

@@ -15,7 +15,7 @@ from paoswarm.core.arrays import Floats
 from paoswarm.core.laws import NextStep, StepLaw
 from paoswarm.core.swarm import Swarm
 from paoswarm.core.walls import Axes
-from paoswarm.methods.agreement import Agreement, Search, agreement, places_of
+from paoswarm.methods.agreement import Agreement, Search, agreement, all_placed, places_of
 from paoswarm.methods.method import Method
 from paoswarm.run.hints import advice
 from paoswarm.space import evaluations
@@ -294,7 +294,7 @@ def combined_agreement(method: Method, swarm: Swarm, local: tuple[Search, ...]) 
     report = method.report(swarm)
     if not local:
         return report.agreement
-    return agreement((*report.searches, *local), swarm.lower[0], swarm.upper[0], swarm.axes)
+    return agreement(all_placed((*report.searches, *local), swarm.lower[0], swarm.upper[0], swarm.axes))
 
 
 def message_of(why: str, n_failed: int, nfev: int, kinds: Counter[str] | None = None) -> str:
@@ -337,8 +337,9 @@ class SearchTable(tuple[Search, ...]):
         made = super().__new__(
             cls, searches if space is None else (one._replace(x=space.rows(one.x)) for one in searches)
         )
-        numbers = {id(one): k for k, place in enumerate(places_of(searches, lower, upper, axes), 1) for one in place}
-        made.places = tuple(numbers.get(id(one), 0) for one in searches)
+        found = all_placed(searches, lower, upper, axes)
+        numbers = {id(one): k for k, place in enumerate(places_of(found), 1) for one in place}
+        made.places = tuple(numbers.get(id(one), 0) for one in found)
         made._given = searches, lower, upper, axes, space
         return made
 
