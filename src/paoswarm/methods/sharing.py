@@ -41,7 +41,8 @@ HOPELESS_RATIO = 100.0  # a swarm whose values differ by less than a hundredth o
 HOPELESS_FOR = 10  # generations
 CONTRACTED = 1e-4  # widths of the bounds: a swarm that reaches no farther does not leave the place where it is
 ACCURATE_FOR = 3  # generations
-STALLED, STALLED_FOR, NO_GAIN = 1e-6, 150, 1e-7  # widths, evaluations for each unknown, share of the gain so far
+STALLED, NO_GAIN = 1e-6, 1e-7  # widths of the bounds; share of the gain so far
+STALLED_FOR, STALLED_GENERATIONS = 150, 30  # evaluations for each unknown, and at least so many generations
 NOBODY = -1
 
 
@@ -83,7 +84,7 @@ class Lane(NamedTuple):
     hopeless: int = 0  # generations for which it has been
     typical: float = math.nan  # the median of its first swarm
     accurate: int = 0  # generations for which its values were as accurate as the user wants
-    marked: tuple[int, float] = (0, math.inf)  # evaluations and value when it was last looked at
+    marked: tuple[int, float, float] = (0, math.inf, math.inf)  # evaluations, value, reach when it was last looked at
 
     def counting(self, x: Floats, value: Floats) -> Lane:
         """The lane after points of its search were evaluated; of noisy values, the best mean counts."""
@@ -165,8 +166,8 @@ class Sharing(NamedTuple):
             is_accurate = not is_tolerant and max(standing.apart, standing.lowest - lane.value) <= accuracy
             lane = lane._replace(accurate=lane.accurate + 1 if is_accurate else 0)
         ending = self._ending(lane, standing, is_tolerant)
-        if lane.used - lane.marked[0] >= STALLED_FOR * inner.n_dimensions:
-            lane = lane._replace(marked=(lane.used, lane.value))
+        if _is_due(lane):
+            lane = lane._replace(marked=(lane.used, lane.value, standing.reach))
         if ending:
             return sharing._ended(lane, ending, max(accuracy, 0.0), standing.reach if accuracy > 0 else 0.0), inner
         return sharing.with_lane(place, lane), inner
@@ -289,12 +290,17 @@ class Sharing(NamedTuple):
         return min((*ended, *self.lanes), key=lambda lane: lane.value)
 
 
+def _is_due(lane: Lane) -> bool:
+    """Whether it is time to look whether the search has stalled."""
+    window = max(STALLED_FOR * lane.swarm.n_dimensions, STALLED_GENERATIONS * lane.swarm.n_particles)
+    return lane.used - lane.marked[0] >= window
+
+
 def _has_stalled(lane: Lane, standing: Standing) -> bool:
-    """Whether the swarm has contracted and its value hardly falls any more."""
-    before, value = lane.marked
-    if standing.reach >= STALLED or lane.used - before < STALLED_FOR * lane.swarm.n_dimensions:
-        return False
-    return value - lane.value < NO_GAIN * (lane.typical - lane.value)
+    """Whether the swarm is narrow, but contracts no more, and its value hardly falls any more."""
+    _, value, reach = lane.marked
+    is_still = reach / 2 < standing.reach < STALLED
+    return is_still and _is_due(lane) and value - lane.value < NO_GAIN * (lane.typical - lane.value)
 
 
 def shown(state: Swarm, sharing: Sharing) -> Swarm:

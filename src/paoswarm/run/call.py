@@ -174,17 +174,16 @@ def read_call(
     objective = with_arguments(fun, args)
     if vectorized and not space.takes_rows:
         raise ValueError("lmfit.Parameters hold one point: leave out vectorized=True")
-    is_plain = compiled is None and constraints is None and not reevaluate
-    method = read_method(method, init, space, plain=is_plain)
+    limited = trial_constraints(constraints, space, flag("vectorized", vectorized))
+    method = read_method(method, init, space, plain=compiled is None and limited is None and not reevaluate)
     d = len(space.lower)
     read = Limits.read(**limits, default=method.default_limits(d))
     workers = Workers.of(workers) if runs is None else Workers.of_batches(workers)
-    options = CallOptions(flag("vectorized", vectorized), workers)
+    options = CallOptions(vectorized, workers)
     flag("progress", progress)
     _check_polish(polish, space, reevaluate)
-    limited = trial_constraints(constraints, space, bool(vectorized))
     if limited is not None:
-        objective = ConstrainedFunction(objective, limited, bool(vectorized))
+        objective = ConstrainedFunction(objective, limited, vectorized)
     notify = read_callback(callback)
     check_share(reevaluate)
     check_seed(rng)  # a list would make a batch of a state
