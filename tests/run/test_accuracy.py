@@ -39,7 +39,8 @@ def solved(fun, tol, seeds=range(20), **how):
 
 @each_function
 def test_a_lower_accuracy_takes_fewer_evaluations(fun):
-    counts = [np.median([one.nfev for one in solved(fun, tol, range(9))]) for tol in TOLS]
+    method = ps.AdaptivePAO(kinds=ps.AdaptivePAO.swarms)
+    counts = [np.median([one.nfev for one in solved(fun, tol, range(9), method=method)]) for tol in TOLS]
     assert counts == sorted(counts, reverse=True)
     assert counts[-1] < 0.6 * counts[0]
 
@@ -76,9 +77,10 @@ def test_a_few_outliers_do_not_make_it_coarser():
 
 
 def test_asynchronous_particles_and_many_runs_have_it():
-    many = [ps.minimize_many(sphere, BOX, runs=3, tol=tol, vectorized=True, rng=1) for tol in (1e-12, 1e-3)]
+    how = {"method": ps.AdaptivePAO(kinds=ps.AdaptivePAO.swarms), "vectorized": True}
+    many = [ps.minimize_many(sphere, BOX, runs=3, tol=tol, rng=1, **how) for tol in (1e-12, 1e-3)]
     assert many[1].nfev.max() < 0.7 * many[0].nfev.min()
-    alone = ps.minimize(sphere, BOX, tol=1e-3, vectorized=True, rng=many[1].seeds[1])
+    alone = ps.minimize(sphere, BOX, tol=1e-3, rng=many[1].seeds[1], **how)
     assert alone.nfev == many[1].nfev[1]
 
 

@@ -314,7 +314,8 @@ def describe_run(call: Call, n_particles: int, limits: Limits, expected: int | N
     else:
         problem |= {"engine": encode(_without_resources(call.engine))}
         problem |= {name: kept.pop(name) for name in ("target", "tol")}
-    problem |= {name: encode(_plain(value)) for name, value in given.items()} | {"rng": call.seed}
+    # What users give comes before the method, which may depend on it: the first difference is the one that is named.
+    problem = {name: encode(_plain(value)) for name, value in given.items()} | problem | {"rng": call.seed}
     if call.runs is not None:
         problem["runs"] = call.runs
     kept |= {"polish": bool(call.polish), "expected": None if expected is None else call.n_runs * expected}
