@@ -86,7 +86,7 @@ def test_asynchronous_particles_and_many_runs_have_it():
 
 def test_searches_with_constraints_and_equalities_end_at_a_feasible_point():
     for constraint in (lambda x: x[0] - 0.2, {"type": "eq", "fun": lambda x: x[0] - x[1]}):
-        method = ps.AdaptivePAO(local=False)
+        method = ps.AdaptivePAO(local=False, kinds=ps.AdaptivePAO.swarms)
         fine, coarse = (
             ps.minimize(lambda x: float(sphere(x)), BOX, method=method, constraints=constraint, tol=tol, rng=1)
             for tol in (1e-12, 1e-3)

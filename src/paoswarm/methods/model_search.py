@@ -114,6 +114,8 @@ class ModelSearch(Method):
             return state
         x, f = _within(state, state.best_position), state.best_value
         best = int(order.best(f))
+        if state.axes is not None:  # on a circle, on the side of the best one
+            x = x - np.where(state.axes.is_round, np.round(x - x[best]), 0.0)
         d = x.shape[1]
         region = Region(x[best], float(f[best]), self.radius, np.eye(d), np.eye(d))
         known = order.is_feasible(f)
