@@ -78,11 +78,6 @@ def test_it_goes_around_a_failing_half(seed):
     assert_allclose(result.x, 0.7, atol=1e-3)
 
 
-def test_a_first_swarm_that_has_failed_is_no_trouble():
-    result = search(lambda x: np.full(len(x), np.nan), maxfev=50)
-    assert not result.success
-
-
 @pytest.mark.parametrize("at", [0.0, 1.0, 3.0, 6.2])
 def test_a_seam_changes_nothing(at):
     """The search on a circle turns with the function."""
@@ -90,18 +85,18 @@ def test_a_seam_changes_nothing(at):
     def f(x):
         return 2 - np.cos(x[:, 0] - at) + (x[:, 1] - 1) ** 2
 
-    bounds = [ps.Real(0, 2 * np.pi, periodic=True), (-3, 3)]
+    bounds = [ps.Periodic(0, 2 * np.pi), (-3, 3)]
     result = search(f, bounds, maxfev=300)
     assert math.cos(result.x[0] - at) > 1 - 1e-10
     assert result.x[1] == pytest.approx(1, abs=1e-5)
 
 
 def test_an_affine_unit_of_the_values_changes_nothing():
-    """Exact in powers of two; with an offset, as long as it swallows no digits."""
+    """Exact in powers of two; with an offset, until rounding has grown."""
     plain, scaled = search(valley, maxfev=150), search(lambda x: 2.0**30 * valley(x), maxfev=150)
     assert_array_equal(plain.x, scaled.x)
-    moved = search(lambda x: 3 * valley(x) + 7, maxfev=60)
-    assert_allclose(moved.x, search(valley, maxfev=60).x, atol=1e-5)
+    moved = search(lambda x: 3 * valley(x) + 7, maxfev=25)
+    assert_allclose(moved.x, search(valley, maxfev=25).x, atol=1e-9)
 
 
 @pytest.mark.parametrize("workers", [2, 8, 30])
@@ -186,15 +181,16 @@ def test_a_search_that_has_stalled_is_cut_short(least, is_cut):
     d, n = 2, 8
     method = ps.Restarts(Hovering(0.5, least))
     result = search(step_down, [(-4, 4)] * d, method=method, n_particles=n, maxfev=3000, tol=0)
-    assert {one.ending for one in result.searches} == ({"cut short"} if is_cut else set())
+    assert bool(result.searches) == is_cut
     if is_cut:
+        assert {one.ending for one in result.searches} == {"cut short"}
         assert least < STALLED
         assert result.searches[0].evaluations < 3 * STALLED_FOR * d
 
 
 def test_a_swarm_that_goes_on_contracting_has_not_stalled():
     method = ps.Restarts(ps.DensePAO(model=False), growth=1.0)
-    result = search(bowl, method=method, maxfev=4000, n_particles=40)
+    result = search(bowl, method=method, maxfev=20_000, n_particles=40)
     assert result.success
     assert "cut short" not in {one.ending for one in result.searches}
 
@@ -233,7 +229,7 @@ def test_a_guess_is_that_of_the_region():
     x = np.random.default_rng(1).uniform(size=(9, d))
     held = ModelMemory(region, np.eye(d), x, bowl(x), region.centre, 1.0, end=YIELDED)
     guess = guess_of(Lane(state_of()._replace(memory=held)))
-    assert_allclose(guess.law.covariance, np.diag([0.04, 0.01, 0.0025]))
+    assert_allclose(guess.law.scale**2 * guess.law.covariance, np.diag([0.04, 0.01, 0.0025]))
     assert_array_equal(guess.law.centre, region.centre)
     assert_array_equal(guess.x, x)
     assert guess_of(None) is None
@@ -261,6 +257,6 @@ def test_the_dense_search_begins_where_the_local_one_has_yielded():
         found += 1
         law = lane.start.guess.law
         x = (np.array(points[first.ended : first.ended + lane.n_particles]) + 3) / 6
-        white = np.linalg.solve(np.linalg.cholesky(law.covariance), (x - law.centre).T)
+        white = np.linalg.solve(law.scale * np.linalg.cholesky(law.covariance), (x - law.centre).T)
         assert np.sqrt(np.square(white).sum(axis=0)).max() < 6  # none is as far out in 1e5 runs
     assert found

@@ -233,6 +233,8 @@ class ModelSearch(Method):
             u = before.inner(chosen.x[[best if has_kept else 0]])[0]
             region = _resized(memory.region, _growth(share, math.sqrt(u @ u), before.radius))
             memory = memory._replace(region=region, is_bad=not has_kept, kept=(*memory.kept, has_kept)[-recent:])
+        elif not is_known.any():  # the region is too large for the part that does not fail
+            memory = memory._replace(region=_resized(memory.region, 0.5))
         is_due = memory.used >= _PATIENCE * _coefficients(d)
         if is_due and (sum(memory.kept) < _YIELDS * recent or memory.idle >= _IDLE * recent):
             memory = memory._replace(end=memory.end or YIELDED)
