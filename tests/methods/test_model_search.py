@@ -88,7 +88,7 @@ def test_a_seam_changes_nothing(at):
     bounds = [ps.Periodic(0, 2 * np.pi), (-3, 3)]
     result = search(f, bounds, maxfev=300)
     assert math.cos(result.x[0] - at) > 1 - 1e-10
-    assert result.x[1] == pytest.approx(1, abs=1e-5)
+    assert result.x[1] == pytest.approx(1, abs=1e-4)
 
 
 def test_an_affine_unit_of_the_values_changes_nothing():
@@ -169,10 +169,12 @@ class Hovering(ps.Method):
         new = state._replace(position=proposal.position, value=value, best_position=proposal.position, best_value=value)
         return new._replace(memory=width)
 
+    def standing(self, state, tol):
+        return super().standing(state, tol)._replace(reach=state.memory)
 
-def step_down(x):
-    """Flat around one: no swarm there can gain anything."""
-    return np.where(np.abs(x - 1).max(axis=-1) < 0.5, 0.0, np.abs(x - 1).sum(axis=-1))
+
+def cone(x):
+    return np.abs(x - 1).sum(axis=-1)
 
 
 @pytest.mark.parametrize(("least", "is_cut"), [(1e-8, True), (1e-3, False)])
@@ -180,7 +182,7 @@ def test_a_search_that_has_stalled_is_cut_short(least, is_cut):
     """A narrow swarm that contracts no more; one that is wide may still get away."""
     d, n = 2, 8
     method = ps.Restarts(Hovering(0.5, least))
-    result = search(step_down, [(-4, 4)] * d, method=method, n_particles=n, maxfev=3000, tol=0)
+    result = search(cone, [(-4, 4)] * d, method=method, n_particles=n, maxfev=3000, tol=0)
     assert bool(result.searches) == is_cut
     if is_cut:
         assert {one.ending for one in result.searches} == {"cut short"}
@@ -243,13 +245,13 @@ def test_the_dense_search_begins_where_the_local_one_has_yielded():
 
     def f(x):
         points.extend(x)
-        return 10 * bowl(x) + rugged(x)
+        return np.floor(3 * np.abs(x - 0.2)).sum(axis=-1)
 
     method = ps.AdaptivePAO()
     found = 0
     for seed in range(6):
         points.clear()
-        result = search(f, method=method, maxfev=900, tol=0, rng=seed)
+        result = search(f, method=method, maxfev=190, tol=0, rng=seed)
         first = result.searches[0]
         lane = next((one for one in result.swarm.memory.lanes if one.search == 1), None)
         if lane is None or lane.start.guess is None:

@@ -5,14 +5,14 @@ Points are :math:`u = T^{-1} (x - c) / \Delta` in a region with the centre :math
 the residuals :math:`r` of the old Hessian at the :math:`n` nearest points,
 
 .. math:: \min_{c, g, \delta H} \tfrac1{2 \tau^2} |\delta H|_F^2 + \tfrac12 \sum_i e_i^2 / w_i, \qquad
-          c + g^T u_i + \tfrac12 u_i^T\, \delta H\, u_i = r_i - e_i                                     \tag{A16}
+          c + g^T u_i + \tfrac12 u_i^T\, \delta H\, u_i = r_i - e_i                                     \tag{A14}
 
 so one formula gives linear models, diagonal ones, and weighted regressions, as values come in (Powell 2004 has the
 limit :math:`w \to 0`). Its solution is :math:`\delta H = \tau^2 \sum_i \lambda_i u_i u_i^T` with
 
 .. math:: \begin{pmatrix} \tau^2 K + W & P \\ P^T & 0 \end{pmatrix}
           \begin{pmatrix} \lambda \\ (c, g) \end{pmatrix} = \begin{pmatrix} r \\ 0 \end{pmatrix}, \qquad
-          K_{ij} = \tfrac12 (u_i^T u_j)^2, \quad P_i = (1, u_i)                                         \tag{A17}
+          K_{ij} = \tfrac12 (u_i^T u_j)^2, \quad P_i = (1, u_i)                                         \tag{A15}
 
 The region takes the shape of the Hessian, :math:`T = |H|^{-1/2}` with a geometric mean of its half-axes of 1: in a
 narrow valley a round region would be as narrow as the valley, and steps along it as short.

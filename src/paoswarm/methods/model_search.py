@@ -29,7 +29,7 @@ from paoswarm.methods.local_model import LocalModel, Region, fitted, in_widths, 
 from paoswarm.methods.method import Method, Standing, check_parallel, in_rounds
 
 _FIRST = 5  # random points; the search begins at the best
-_MOST_FITTED = 150  # points of a model: with more, solving (A17) takes longer than simulators that are called quick
+_MOST_FITTED = 150  # points of a model: with more, solving (A15) takes longer than simulators that are called quick
 _PER_COEFFICIENT = 1.5
 _GOOD, _FAIR = 0.7, 0.1  # shares of the promised fall
 _FULL = 0.8  # radii: only a good step of this length says that the region is too small

@@ -40,8 +40,8 @@ class PAOSearchCV(BaseSearchCV):  # type: ignore[misc]
         Number of candidates. Each one is tried once. In a space without continuous variables there are fewer if no
         more are found.
     method : Method, str or None
-        None: the swarms of `AdaptivePAO`, or `PAO` if there is a `Choice`; both make good use of 50 to 250 candidates. Otherwise as
-        in `paoswarm.minimize`.
+        None: the swarms of `AdaptivePAO`, or `PAO` if there is a `Choice`; both make good use of 50 to 250 candidates.
+        Otherwise as in `paoswarm.minimize`.
     n_initial : int or None
         Candidates that are spread over the space before the swarm starts from the best of them. None: a third.
     x0 : dict or list of dicts, optional
