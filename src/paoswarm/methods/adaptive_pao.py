@@ -165,9 +165,9 @@ class AdaptivePAO(Searches):
         ``parallel=1`` makes runs independent of the workers.
     kinds : sequence of str and Method
         The kinds of searches, the first one begins: ``AdaptivePAO.swarms`` are all but the local model. A method of
-        yours, `PAO` with your attractors or noise for example, is a further kind: ``kinds=(*AdaptivePAO.kinds, method)``. Its searches end when the method has converged. The
-        first one takes at most 1000 evaluations for each unknown; after one that was cut short, the next one may last
-        twice as long.
+        yours, `PAO` with your attractors or noise for example, is a further kind:
+        ``kinds=(*AdaptivePAO.kinds, method)``. Its searches end when the method has converged. The first one takes at
+        most 1000 evaluations for each unknown; after one that was cut short, the next one may last twice as long.
 
     Examples
     --------
