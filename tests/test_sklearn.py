@@ -89,7 +89,12 @@ def test_after_the_first_candidates_they_are_those_of_minimize(more):
     fixed = {name: value for name, value in Known().get_params().items() if name not in space}
     known = [loss({**fixed, **p}) for p in tried[:10]]
     rng = np.random.SeedSequence(3).spawn(2)[1]
-    settings = {"method": "AdaptivePAO", "maxfev": 20, "rng": rng, "x0": (tried[:10], known)}
+    settings = {
+        "method": ps.AdaptivePAO(kinds=ps.AdaptivePAO.swarms),
+        "maxfev": 20,
+        "rng": rng,
+        "x0": (tried[:10], known),
+    }
     result = ps.minimize(lambda p: loss({**fixed, **p}), space, n_particles=4 + int(3 * np.log(len(space))), **settings)
     assert len(tried) == 30
     for name in space:

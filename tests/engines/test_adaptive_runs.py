@@ -47,6 +47,7 @@ def rows(fun):
 
 
 BOX = [(-2.0, 3.0)] * 2
+SWARMS = ps.AdaptivePAO(kinds=ps.AdaptivePAO.swarms)
 
 
 def side_by_side(method, fun, d, n, seed, generations):
@@ -97,8 +98,8 @@ def test_a_swarm_moves_as_with_numpy(method, fun, generations):
 @pytest.mark.parametrize(
     ("method", "d", "generations"),
     [
-        (ps.AdaptivePAO(), 3, 900),
-        pytest.param(ps.AdaptivePAO(model=False), 2, 500, marks=pytest.mark.slow),
+        (SWARMS, 3, 900),
+        pytest.param(ps.AdaptivePAO(model=False, kinds=ps.AdaptivePAO.swarms), 2, 500, marks=pytest.mark.slow),
         (ps.Restarts(ps.DensePAO(), growth=1.5), 4, 500),
     ],
 )
@@ -121,14 +122,13 @@ def test_searches_follow_each_other_as_with_numpy(method, d, generations):
 def test_another_key_is_another_run():
     """A control for the tests above."""
     runs = [
-        [int(run.facts[0]["nfev"]) for _, run in side_by_side(ps.AdaptivePAO(), rosenbrock, 3, 7, seed, 120)]
-        for seed in (1, 2)
+        [int(run.facts[0]["nfev"]) for _, run in side_by_side(SWARMS, rosenbrock, 3, 7, seed, 120)] for seed in (1, 2)
     ]
     assert runs[0] != runs[1]
 
 
 def many(fun=rosenbrock, engine="numba", **options):
-    return ps.minimize_many(fun, BOX, engine=engine, **({"runs": 6, "rng": 3} | options))
+    return ps.minimize_many(fun, BOX, engine=engine, **({"runs": 6, "rng": 3, "method": SWARMS} | options))
 
 
 def test_a_run_is_the_same_alone_in_company_and_with_any_threads():
@@ -212,7 +212,7 @@ def test_results_are_those_of_the_library_and_can_be_continued():
     assert sum(one.evaluations for one in result.searches) <= result.nfev
     assert result.searches[0].kind == "growing dense"
     np.testing.assert_allclose(result.next_step.mean, 1.0, atol=1e-3)
-    assert result.method == ps.AdaptivePAO(parallel=1)
+    assert result.method == ps.AdaptivePAO(parallel=1, kinds=ps.AdaptivePAO.swarms)
     on = ps.minimize(lambda x: rosenbrock(x), BOX, init=result, tol=0, maxfev=200)
     assert on.fun <= result.fun
     assert len(on.searches) >= len(result.searches)
@@ -264,7 +264,8 @@ def test_given_points_are_in_the_first_swarm():
     [
         ({"engine": "jax"}, "engine='jax' moves single PAO swarms"),
         ({"engine": ps.engines.Numba("single")}, "double precision"),
-        ({"method": ps.AdaptivePAO(parallel=4)}, "parallel=4 needs engine='numpy'"),
+        ({"method": ps.AdaptivePAO(parallel=4, kinds=ps.AdaptivePAO.swarms)}, "parallel=4 needs engine='numpy'"),
+        ({"method": ps.AdaptivePAO()}, r"use AdaptivePAO\(kinds=AdaptivePAO.swarms\), or engine='numpy'"),
         ({"method": ps.Restarts(ps.PAO())}, "PAO needs engine='numpy'"),
         ({"constraints": lambda x: x[0]}, "do not have constraints"),
         ({"store": "x.paoswarm"}, "do not have store"),

@@ -55,7 +55,7 @@ def test_an_attractor_of_ones_own_finds_what_the_default_search_misses(seed):
     assert abs(solve(None, with_a_hole, rng=seed).fun) < 1e-9
     result = solve(ps.AdaptivePAO(kinds=(INFORMED, *OURS)), with_a_hole, rng=seed, maxfev=4000)
     assert result.fun < -45
-    assert {one.kind for one in result.searches} == {"PAO", *OURS}
+    assert {one.kind for one in result.searches} >= {"PAO", "local model", "growing dense"}
 
 
 def test_the_kinds_of_the_default_may_be_named():
@@ -78,7 +78,7 @@ def test_small_searches_may_begin(kinds):
     assert result.fun < 1e-9
     assert {one.kind for one in result.searches} == set(kinds)
     small = [one for one in result.searches if one.kind == "small dense"]
-    assert {one.n_particles for one in small} == {ps.DensePAO().default_particles(2)}
+    assert small[0].n_particles == ps.DensePAO().default_particles(2)
 
 
 @pytest.mark.parametrize("own", [Climbers(), ps.classic.DE(), RANDOM_NEIGHBOURS], ids=["own class", "DE", "PAO"])
@@ -98,7 +98,7 @@ def test_a_search_that_was_cut_short_is_followed_by_a_longer_one_and_one_that_ha
     assert [one.evaluations // 1900 for one in result.searches] == [1, 2]
     assert {one.ending for one in result.searches} == {"cut short"}
     grown = solve(ps.AdaptivePAO(kinds=Climbers()), tol=0.0, maxfev=12_000).searches
-    assert [one.n_particles // grown[0].n_particles for one in grown[:2]] == [1, 2]
+    assert [one.n_particles // grown[0].n_particles for one in grown[:2]] == [1, ps.AdaptivePAO.growth]
 
 
 def test_searches_do_not_agree_while_a_better_point_is_known():

@@ -71,16 +71,16 @@ def test_budgets_are_exact_and_the_best_point_is_kept(method, budget):
     assert result.fun == min(values)
 
 
-def test_more_workers_need_fewer_rounds():
+@pytest.mark.parametrize(("kinds", "times"), [(ps.AdaptivePAO.swarms, 6), (ps.AdaptivePAO.kinds, 2)])
+def test_more_workers_need_fewer_rounds(kinds, times):
     """The point of it: Rosenbrock's valley, in rounds of as many evaluations as there are workers."""
     rounds = {}
     for parallel in (1, 16):
-        runs = [
-            solve(ps.AdaptivePAO(parallel=parallel), valley, d=4, target=1e-8, maxfev=20_000, rng=s) for s in (1, 2)
-        ]
+        method = ps.AdaptivePAO(parallel=parallel, kinds=kinds)
+        runs = [solve(method, valley, d=4, target=1e-8, maxfev=20_000, rng=s) for s in (1, 2)]
         assert all(run.fun <= 1e-8 for run in runs)
         rounds[parallel] = np.mean([np.ceil(np.diff(run.history.nfev, prepend=0) / parallel).sum() for run in runs])
-    assert rounds[16] < rounds[1] / 6
+    assert rounds[16] < rounds[1] / times
 
 
 def stepped(method, n=24, d=3):
@@ -160,7 +160,7 @@ def test_the_best_search_is_the_one_with_the_law():
 
 def test_next_step_is_the_law_of_the_next_generation_of_the_best_search():
     """Monte Carlo: 400 next generations of the search that holds the best point. False alarms once in 1e6 runs."""
-    method = ps.AdaptivePAO(model=False)
+    method = ps.AdaptivePAO(model=False, kinds=ps.AdaptivePAO.swarms)
     result = solve(method, valley, maxfev=400)
     assert not result.searches  # the first search is under way
     law, inner = result.next_step, method.report(result.swarm)

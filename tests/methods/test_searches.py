@@ -99,7 +99,7 @@ class Interrupting:
 def test_without_the_model_no_dense_swarm_of_the_portfolio_has_one():
     past = (ps.results.Search(0, 8, 500, np.zeros(2), 1.0, "converged"),)
     for model in (False, True):
-        large, small, _ = ps.AdaptivePAO(model=model).series
+        _, large, small, _ = ps.AdaptivePAO(model=model).series
         methods = [series.following((), past, 2, np.full(2, 0.5)).method for series in (large, small)]
         assert [method.model for method in methods] == [model, model]
         assert methods[1].spread == pytest.approx(0.1 * methods[0].spread)
@@ -165,7 +165,7 @@ def bowl(x):
 
 
 def test_confirming_a_known_end_takes_a_part_of_a_search_and_leaves_nothing_unfinished():
-    result = solve(ps.AdaptivePAO(), bowl, maxfev=20_000, tol=1e-12)
+    result = solve(ps.AdaptivePAO(kinds=ps.AdaptivePAO.swarms), bowl, maxfev=20_000, tol=1e-12)
     first, *others = result.searches
     assert [one.ending for one in result.searches] == ["converged", "known", "known"]
     assert all(one.evaluations < 0.8 * first.evaluations for one in others)

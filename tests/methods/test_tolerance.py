@@ -104,7 +104,7 @@ def test_inequalities_are_not_tolerated():
 
 @pytest.mark.parametrize("asynchronous", [False, True], ids=["in generations", "asynchronous"])
 def test_swarms_alone_move_along_equalities_with_a_tolerance_and_not_without_it(asynchronous, monkeypatch):
-    method = ps.AdaptivePAO(local=False)
+    method = ps.AdaptivePAO(local=False, kinds=ps.AdaptivePAO.swarms)
     result = on_curve(method, 1500, workers=ps.Workers(asynchronous=asynchronous))
     assert result.feasible
     assert BEST - 1e-12 < result.fun < BEST + 1e-6

@@ -64,9 +64,9 @@ def seats(study):
 def test_the_trials_are_the_points_of_an_optimizer():
     study = run(objective, 80)
     first = study.trials[0]
-    optimizer = ps.Optimizer(
-        {"x": (-5, 10), "y": ps.Real(1e-3, 1e3, log=True)}, x0=([first.params], [first.value]), rng=3
-    )
+    space = {"x": (-5, 10), "y": ps.Real(1e-3, 1e3, log=True)}
+    method = ps.AdaptivePAO(kinds=ps.AdaptivePAO.swarms)
+    optimizer = ps.Optimizer(space, method=method, x0=([first.params], [first.value]), rng=3)
     expected = []
     while len(expected) < 79:
         points = optimizer.ask()

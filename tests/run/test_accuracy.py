@@ -40,7 +40,8 @@ def solved(fun, tol, seeds=range(20), **how):
 @each_function
 def test_a_lower_accuracy_takes_fewer_evaluations(fun):
     """But where a quadratic model is right, it finds the last digits at once."""
-    counts = [np.median([one.nfev for one in solved(fun, tol, range(9))]) for tol in TOLS]
+    method = ps.AdaptivePAO(kinds=ps.AdaptivePAO.swarms)
+    counts = [np.median([one.nfev for one in solved(fun, tol, range(9), method=method)]) for tol in TOLS]
     assert all(after <= 1.1 * before for before, after in zip(counts, counts[1:], strict=False))
     assert counts[-1] < (1.01 if fun is sphere else 0.8) * counts[0]
 
@@ -80,15 +81,16 @@ def test_a_few_outliers_do_not_make_it_coarser():
 
 
 def test_asynchronous_particles_and_many_runs_have_it():
-    many = [ps.minimize_many(corner, BOX, runs=3, tol=tol, vectorized=True, rng=1) for tol in (1e-12, 1e-3)]
+    how = {"method": ps.AdaptivePAO(kinds=ps.AdaptivePAO.swarms), "vectorized": True}
+    many = [ps.minimize_many(corner, BOX, runs=3, tol=tol, rng=1, **how) for tol in (1e-12, 1e-3)]
     assert many[1].nfev.max() < 0.7 * many[0].nfev.min()
-    alone = ps.minimize(corner, BOX, tol=1e-3, vectorized=True, rng=many[1].seeds[1])
+    alone = ps.minimize(corner, BOX, tol=1e-3, rng=many[1].seeds[1], **how)
     assert alone.nfev == many[1].nfev[1]
 
 
 def test_searches_with_constraints_and_equalities_end_at_a_feasible_point():
     for constraint in (lambda x: x[0] - 0.2, {"type": "eq", "fun": lambda x: x[0] - x[1]}):
-        method = ps.AdaptivePAO(local=False)
+        method = ps.AdaptivePAO(local=False, kinds=ps.AdaptivePAO.swarms)
         fine, coarse = (
             ps.minimize(lambda x: float(sphere(x)), BOX, method=method, constraints=constraint, tol=tol, rng=1)
             for tol in (1e-12, 1e-3)

@@ -213,10 +213,10 @@ class TestStore:
     @python_loop
     def test_a_second_call_does_not_call_the_function(self, door, tmp_path):
         fun = Counted()
-        run(door, fun, maxfev=200, tol=0, store=tmp_path / "run.paoswarm")
+        run(door, fun, maxfev=100, tol=0, store=tmp_path / "run.paoswarm")
         calls = fun.calls
-        run(door, fun, maxfev=200, tol=0, store=tmp_path / "run.paoswarm")
-        assert fun.calls == calls == 200 * (door.runs or 1)
+        run(door, fun, maxfev=100, tol=0, store=tmp_path / "run.paoswarm")
+        assert fun.calls == calls == 100 * (door.runs or 1)
 
     @of(DOORS, lacking="store")
     def test_a_run_goes_on_as_if_it_had_never_stopped(self, door, tmp_path):

@@ -229,4 +229,4 @@ def test_a_run_that_failed_from_the_start_is_told_nothing_about_more_evaluations
     ]
     assert 0 < len(failed) < 4
     for text in failed:
-        assert text.startswith("The objective failed at every point of the first swarm. 6 of 6 evaluations failed")
+        assert text.startswith("The objective failed at every point of the first swarm. 5 of 5 evaluations failed")

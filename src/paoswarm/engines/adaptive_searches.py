@@ -106,7 +106,8 @@ def is_undercut(run):
 
 _TOL, _ACCURATE_FOR = moves.TOL, sharing.ACCURATE_FOR
 _NARROWEST = adaptive_pao.NARROWEST
-_STALLED, _STALLED_FOR, _NO_GAIN = sharing.STALLED, sharing.STALLED_FOR, sharing.NO_GAIN
+_STALLED, _NO_GAIN = sharing.STALLED, sharing.NO_GAIN
+_STALLED_FOR, _STALLED_GENERATIONS = sharing.STALLED_FOR, sharing.STALLED_GENERATIONS
 _HOPELESS, _HOPELESS_FOR = sharing.HOPELESS_RATIO, sharing.HOPELESS_FOR
 
 
@@ -193,7 +194,7 @@ def follow(run, k, d, uniform, n_first):
     if facts.n_begun == 0:
         n = n_first
     own.used, own.hopeless, own.accurate, own.drawn_generations = 0, 0, 0, 0
-    own.marked_used, own.marked_value = 0, np.inf
+    own.marked_used, own.marked_value, own.marked_reach = 0, np.inf, np.inf
     own.began = _spent(run)
     return n
 
@@ -244,24 +245,31 @@ def judge(run, k, width, tol):
         ending = CONVERGED
     elif known >= 0:
         ending = KNOWN
-    elif _has_stalled(own, _reach(lanes, k, width), len(width)):
+    elif _has_stalled(own, lanes, k, width):
         ending = CUT_SHORT
     elif own.hopeless >= _HOPELESS_FOR:
         ending = HOPELESS
     elif own.used >= own.most:
         ending = CUT_SHORT
-    if own.used - own.marked_used >= _STALLED_FOR * len(width):
-        own.marked_used, own.marked_value = own.used, own.value
+    if _is_due(own, len(width)):
+        own.marked_used, own.marked_value, own.marked_reach = own.used, own.value, _reach(lanes, k, width)
     if ending:
         _end(run, k, ending, known, width, accuracy)
 
 
 @inner
-def _has_stalled(own, reach, d):
-    """Whether the swarm has contracted and its value hardly falls any more."""
-    if reach >= _STALLED or own.used - own.marked_used < _STALLED_FOR * d:
+def _is_due(own, d):
+    """Whether it is time to look whether the search has stalled."""
+    return own.used - own.marked_used >= max(_STALLED_FOR * d, _STALLED_GENERATIONS * own.n)
+
+
+@inner
+def _has_stalled(own, lanes, k, width):
+    """Whether the swarm is narrow, but contracts no more, and its value hardly falls any more."""
+    if not _is_due(own, len(width)):
         return False
-    return own.marked_value - own.value < _NO_GAIN * (own.typical - own.value)
+    is_still = own.marked_reach / 2 < _reach(lanes, k, width) < _STALLED
+    return is_still and own.marked_value - own.value < _NO_GAIN * (own.typical - own.value)
 
 
 @once

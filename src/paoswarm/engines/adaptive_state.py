@@ -54,7 +54,7 @@ LANE = _record(
     "is_fitted fit_generation is_full is_open is_predicted n_asked period evaluations stalled n_replaced "
     "accurate marked_used",
     "most spread first_value typical value scale agreeing pairs apart negligible lowest unit radius horizon noise "
-    "marked_value",
+    "marked_value marked_reach",
 )
 RUN = _record(
     "status rule wanted nit nfev n_failed n_begun n_ended n_history "

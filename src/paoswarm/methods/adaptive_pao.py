@@ -139,14 +139,17 @@ def series_of(kinds: tuple[Kind, ...], ours: Mapping[str, Series], growth: float
 
 @dataclass(frozen=True)
 class AdaptivePAO(Searches):
-    r"""Several kinds of adaptive swarms that take turns and start again: the search for problems nobody knows.
+    r"""Several kinds of searches that take turns and start again: the search for problems nobody knows.
 
-    - Dense swarms (`DensePAO`) that double their size from search to search: valleys of any shape, then many minima.
+    - Searches by a local quadratic model, the first one before any swarm: smooth functions and small budgets. Calls
+      without ``method`` leave them out with constraints, noise (``reevaluate``) or a compiled engine.
+    - Dense swarms (`DensePAO`) that treble their size from search to search: valleys of any shape, then many minima.
     - Small dense swarms of chance sizes: many quick attempts.
     - Element-wise swarms (`ElementPAO`): unknowns that act independently, regular patterns of minima.
 
-    The first dense search is not interrupted. Then evaluations are shared 4 : 2 : 1 by the values that the latest
-    searches of each kind have reached.
+    The first local search and the first dense one are not interrupted, and element-wise swarms wait for the second
+    dense one. Then evaluations are shared by the values that the latest searches of each kind have reached: each kind
+    gets twice as many as the next worse one, local models a quarter of that.
 
     Parameters
     ----------
@@ -163,10 +166,10 @@ class AdaptivePAO(Searches):
         at most a hundredth of ``maxfev``; in `minimize_many` and `Optimizer` one. A run depends on this number.
         ``result.method`` holds it, and ``parallel=1`` makes runs independent of the workers.
     kinds : sequence of str and Method
-        The kinds of searches, the first one begins. A method of yours, `PAO` with your attractors or noise for example,
-        is a further kind: ``kinds=(*AdaptivePAO.kinds, method)``. Its searches end when the method has converged. The
-        first one takes at most 1000 evaluations for each unknown; after one that was cut short, the next one may last
-        twice as long.
+        The kinds of searches, the first one begins: ``AdaptivePAO.swarms`` are all but the local model. A method of
+        yours, `PAO` with your attractors or noise for example, is a further kind:
+        ``kinds=(*AdaptivePAO.kinds, method)``. Its searches end when the method has converged. The first one takes at
+        most 1000 evaluations for each unknown; after one that was cut short, the next one may last twice as long.
 
     Examples
     --------

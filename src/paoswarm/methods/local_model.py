@@ -115,10 +115,10 @@ def shaped(region: Region, hessian: Floats) -> Region:
     """The region with the shape of a Hessian (in widths of the bounds)."""
     curvature, axes = np.linalg.eigh(hessian)
     curvature = np.abs(curvature)
-    curvature = np.maximum(curvature, curvature.max() / _WORST_CONDITION)
     if not (curvature.max() > 0 and math.isfinite(curvature.max())):
         return region
-    lengths = 1 / np.sqrt(curvature)
+    # In units of the largest: logarithms would round otherwise in another unit of the objective.
+    lengths = 1 / np.sqrt(np.maximum(curvature / curvature.max(), 1 / _WORST_CONDITION))
     lengths = lengths / np.exp(np.log(lengths).mean())
     lengths = lengths * min(1.0, _LONGEST / (region.radius * lengths.max()))
     return region._replace(shape=(axes * lengths) @ axes.T, inverse=(axes / lengths) @ axes.T)

@@ -67,7 +67,6 @@ class ModelMemory(NamedTuple):
     kept: tuple[bool, ...] = ()  # whether recent steps kept their promise
     idle: int = 0  # rounds since the best value fell
     small: int = 0  # promises in a row that were too small to see
-    promise: float = math.inf  # the latest
     used: int = 0  # evaluations
     end: str = ""
 
@@ -117,6 +116,8 @@ class ModelSearch(Method):
             return state
         x, f = _within(state, state.best_position), state.best_value
         best = int(order.best(f))
+        if state.axes is not None:  # on a circle, on the side of the best one
+            x = x - np.where(state.axes.is_round, np.round(x - x[best]), 0.0)
         d = x.shape[1]
         region = Region(x[best], float(f[best]), self.radius, np.eye(d), np.eye(d))
         known = order.is_feasible(f)
@@ -142,7 +143,7 @@ class ModelSearch(Method):
         With several workers both sides at once.
         """
         x, (low, high) = memory.first, box
-        first = np.where(x <= 0.5, self.radius, -self.radius)
+        first = np.where((x <= 0.5) | np.isinf(low), self.radius, -self.radius)  # a circle has no middle
         far = x + 2 * first
         other = -first if memory.fell is None else np.where(memory.fell, 2 * first, -first)
         has_room = (x + other >= low) & (x + other <= high)
@@ -166,7 +167,7 @@ class ModelSearch(Method):
         steps = [lowest(region, model, *box, radius) for radius in (1.0, *_RADII[: (self.parallel or 1) - 1])]
         promise = -float(model.change(steps[0][None])[0])
         is_small = len(memory.f) >= _coefficients(d) and not promise > _visible(memory)
-        memory = memory._replace(small=memory.small + 1 if is_small else 0, promise=max(0.0, promise))
+        memory = memory._replace(small=memory.small + 1 if is_small else 0)
         if memory.small >= _SMALL_PROMISES:
             memory = memory._replace(end=CONVERGED)
         if steps[0] @ steps[0] >= _NO_STEP and promise > _ROUNDING * abs(region.value):
@@ -234,6 +235,8 @@ class ModelSearch(Method):
             u = before.inner(chosen.x[[best if has_kept else 0]])[0]
             region = _resized(memory.region, _growth(share, math.sqrt(u @ u), before.radius))
             memory = memory._replace(region=region, is_bad=not has_kept, kept=(*memory.kept, has_kept)[-recent:])
+        elif not is_known.any():  # the region is too large for the part that does not fail
+            memory = memory._replace(region=_resized(memory.region, 0.5))
         is_due = memory.used >= _PATIENCE * _coefficients(d)
         if is_due and (sum(memory.kept) < _YIELDS * recent or memory.idle >= _IDLE * recent):
             memory = memory._replace(end=memory.end or YIELDED)
@@ -246,11 +249,11 @@ class ModelSearch(Method):
         return np.asarray(bool(state.memory.end))
 
     def standing(self, state: Swarm, tol: float) -> Standing:
-        """The best value, what the model promises, and the region."""
+        """The best value and the region. It has no swarm whose values could be accurate enough."""
         memory: ModelMemory = state.memory
         region = memory.region
         has_arrived = memory.end == CONVERGED
-        return Standing(region.value, memory.promise, region.centre, region.reach, bool(memory.end), has_arrived)
+        return Standing(region.value, math.inf, region.centre, region.reach, bool(memory.end), has_arrived)
 
 
 def guess_of(lane: Any) -> Guess | None:

@@ -43,7 +43,8 @@ from paoswarm.methods.moves import TOL
 HOPELESS_RATIO = 100.0  # a swarm whose values differ by less than a hundredth of what it is behind will not catch up
 HOPELESS_FOR = 10  # generations
 ACCURATE_FOR = 3  # generations
-STALLED, STALLED_FOR, NO_GAIN = 1e-6, 150, 1e-7  # widths, evaluations for each unknown, share of the gain so far
+STALLED, NO_GAIN = 1e-6, 1e-7  # widths of the bounds; share of the gain so far
+STALLED_FOR, STALLED_GENERATIONS = 150, 30  # evaluations for each unknown, and at least so many generations
 NOBODY = -1
 
 
@@ -85,7 +86,7 @@ class Lane(NamedTuple):
     hopeless: int = 0  # generations for which it has been
     typical: float = math.nan  # the median of its first swarm
     accurate: int = 0  # generations for which its values were as accurate as the user wants
-    marked: tuple[int, float] = (0, math.inf)  # evaluations and value when it was last looked at
+    marked: tuple[int, float, float] = (0, math.inf, math.inf)  # evaluations, value, reach when it was last looked at
     until: int = 0  # evaluations to which a search that has ended goes on, because values are noisy
 
     def counting(self, x: Floats, value: Floats) -> Lane:
@@ -177,8 +178,8 @@ class Sharing(NamedTuple):
             lane = lane._replace(accurate=lane.accurate + 1 if is_accurate else 0)
         known = self._known(lane)
         ending = _ending(lane, standing, is_tolerant, known is not None)
-        if lane.used - lane.marked[0] >= STALLED_FOR * inner.n_dimensions:
-            lane = lane._replace(marked=(lane.used, lane.value))
+        if _is_due(lane):
+            lane = lane._replace(marked=(lane.used, lane.value, standing.reach))
         if ending:
             reach = standing.reach if accuracy > 0 else 0.0
             return sharing._ended(lane, ending, known, max(accuracy, 0.0), reach), inner
@@ -320,12 +321,17 @@ class Sharing(NamedTuple):
         return min((*ended, *self.lanes), key=lambda lane: lane.score)
 
 
+def _is_due(lane: Lane) -> bool:
+    """Whether it is time to look whether the search has stalled."""
+    window = max(STALLED_FOR * lane.swarm.n_dimensions, STALLED_GENERATIONS * lane.swarm.n_particles)
+    return lane.used - lane.marked[0] >= window
+
+
 def _has_stalled(lane: Lane, standing: Standing) -> bool:
-    """Whether the swarm has contracted and its value hardly falls any more."""
-    before, value = lane.marked
-    if standing.reach >= STALLED or lane.used - before < STALLED_FOR * lane.swarm.n_dimensions:
-        return False
-    return value - lane.value < NO_GAIN * (lane.typical - lane.value)
+    """Whether the swarm is narrow, but contracts no more, and its value hardly falls any more."""
+    _, value, reach = lane.marked
+    is_still = reach / 2 < standing.reach < STALLED
+    return is_still and _is_due(lane) and value - lane.value < NO_GAIN * (lane.typical - lane.value)
 
 
 def shown(state: Swarm, sharing: Sharing) -> Swarm:

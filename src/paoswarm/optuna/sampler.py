@@ -35,7 +35,8 @@ class PAOSampler(BaseSampler):
         With one worker, the same seed gives the same trials. With several, leave it out, or give each its own: the
         first trial of each worker depends on its seed alone.
     method : Method, optional
-        The search. None: `AdaptivePAO`. With many workers, tell it how many: ``paoswarm.AdaptivePAO(parallel=16)``.
+        The search. None: the swarms of `AdaptivePAO`. Tell it how many workers there are if they are many:
+        ``paoswarm.AdaptivePAO(kinds=paoswarm.AdaptivePAO.swarms, parallel=16)``.
         Workers with different methods have different swarms.
     categories_in_swarm : bool
         Whether categories belong to the swarm as well. With a few hundred trials it is better if the independent
@@ -84,7 +85,7 @@ class PAOSampler(BaseSampler):
             raise TypeError(f"method must be a method such as paoswarm.AdaptivePAO(), got {method!r}")
         given = np.random.default_rng().integers(2**31) if seed is None else seed
         self._seed = whole_number("seed", given, 0)
-        self._method = AdaptivePAO() if method is None else method
+        self._method = AdaptivePAO(kinds=AdaptivePAO.swarms) if method is None else method
         self._has_categories = flag("categories_in_swarm", categories_in_swarm)
         if independent_sampler is not None:
             of_kind("independent_sampler", independent_sampler, BaseSampler, "a sampler of Optuna")

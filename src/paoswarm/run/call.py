@@ -180,17 +180,16 @@ def read_call(
     objective = with_arguments(fun, args)
     if flag("vectorized", vectorized) and not space.takes_rows:
         raise ValueError("lmfit.Parameters hold one point: leave out vectorized=True")
-    is_plain = compiled is None and constraints is None and not reevaluate
-    method = read_method(method, init, space, plain=is_plain)
+    limited = trial_constraints(constraints, space, flag("vectorized", vectorized))
+    method = read_method(method, init, space, plain=compiled is None and limited is None and not reevaluate)
     d = len(space.lower)
     read = Limits.read(**limits, default=method.default_limits(d))
     workers = Workers.of(workers) if runs is None else Workers.of_batches(workers)
-    options = CallOptions(flag("vectorized", vectorized), workers)
+    options = CallOptions(vectorized, workers)
     flag("progress", progress)
     _check_polish(polish, space, reevaluate)
-    limited = trial_constraints(constraints, space, bool(vectorized))
     if limited is not None:
-        objective = ConstrainedFunction(objective, limited, bool(vectorized))
+        objective = ConstrainedFunction(objective, limited, vectorized)
     notify = read_callback(callback)
     check_share(reevaluate)
     check_seed(rng)  # a list would make a batch of a state
@@ -339,7 +338,8 @@ def describe_run(call: Call, n_particles: int, limits: Limits, expected: int | N
     else:
         problem |= {"engine": encode(_without_resources(call.engine))}
         problem |= {name: kept.pop(name) for name in ("target", "tol")}
-    problem |= {name: encode(_plain(value)) for name, value in given.items()} | {"rng": call.seed}
+    # What users give comes before the method, which may depend on it: the first difference is the one that is named.
+    problem = {name: encode(_plain(value)) for name, value in given.items()} | problem | {"rng": call.seed}
     if call.runs is not None:
         problem["runs"] = call.runs
     kept |= {"polish": bool(call.polish), "expected": None if expected is None else call.n_runs * expected}

@@ -40,8 +40,8 @@ class PAOSearchCV(BaseSearchCV):  # type: ignore[misc]
         Number of candidates. Each one is tried once. In a space without continuous variables there are fewer if no
         more are found.
     method : Method, str or None
-        None: `AdaptivePAO`, or `PAO` if there is a `Choice`; both make good use of 50 to 250 candidates. Otherwise as
-        in `paoswarm.minimize`.
+        None: the swarms of `AdaptivePAO`, or `PAO` if there is a `Choice`; both make good use of 50 to 250 candidates.
+        Otherwise as in `paoswarm.minimize`.
     n_initial : int or None
         Candidates that are spread over the space before the swarm starts from the best of them. None: a third.
     x0 : dict or list of dicts, optional
@@ -192,9 +192,11 @@ class _Trials:
 def _for_few_candidates(variables: Mapping[str, Any]) -> Method:
     """`MixedPAO`, the default of `minimize`, would need half of them for its first swarm.
 
-    Along choices, the cloud of `AdaptivePAO` contracts before it has seen them all.
+    Along choices, the cloud of `AdaptivePAO` contracts before it has seen them all. Scores are noisy, so no search
+    is by local models.
     """
-    return PAO() if any(isinstance(one, Choice) for one in variables.values()) else AdaptivePAO()
+    has_choices = any(isinstance(one, Choice) for one in variables.values())
+    return PAO() if has_choices else AdaptivePAO(kinds=AdaptivePAO.swarms)
 
 
 class _SameSplits:
