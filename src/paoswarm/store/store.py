@@ -209,10 +209,10 @@ class Store:
     >>> import tempfile
     >>> import paoswarm as ps
     >>> store = ps.Store(tempfile.mkdtemp() + "/run.paoswarm", fsync="never")
-    >>> result = ps.minimize(lambda x: (x**2).sum(), [(-5, 5)] * 2, maxfev=220, rng=1, store=store)
+    >>> result = ps.minimize(lambda x: (x**2).sum(), [(-5, 5)] * 2, maxfev=150, rng=1, store=store)
     >>> x, f = store.read()
     >>> x.shape, bool(f.min() == result.fun)
-    ((220, 2), True)
+    ((150, 2), True)
     """
 
     path: str | os.PathLike[str]
