@@ -54,7 +54,7 @@ space = {
     "turns": ps.Integer(1, 70),
     "coil": ps.Real(0.6, 3.0),
 }
-result = ps.minimize(volume, space, constraints=rules, maxfev=5000, rng=1)
+result = ps.minimize(volume, space, constraints=rules, maxfev=5000, rng=2)
 best = result.best
 print(result.message)
 print(f"wire {wires[best['wire']]} in, {best['turns']} turns, coil {best['coil']:.6f} in: volume {result.fun:.5f}")

@@ -96,7 +96,7 @@ def two_wells(x):
 @pytest.fixture(scope="module")
 def restarted():
     method = ps.Restarts(ps.DensePAO(model=False), growth=1.0)
-    settings = {"maxfev": 10_000, "tol": 0.0, "vectorized": True, "rng": 3}
+    settings = {"maxfev": 20_000, "tol": 0.0, "vectorized": True, "rng": 3}
     return ps.minimize(two_wells, [(-2, 2)] * 4, method=method, **settings)
 
 

@@ -74,11 +74,11 @@ def result_of(capsys, *arguments, code):
 
 def test_minimize_is_the_library_s(capsys):
     found = result_of(
-        capsys, "minimize", "model.py:cost", "--space", "space.toml", "--seed", 1, "--maxfev", 200, code=1
+        capsys, "minimize", "model.py:cost", "--space", "space.toml", "--seed", 1, "--maxfev", 60, code=1
     )
     space = {"a": (-5, 5), "b": (-5, 5), "kind": "fixed"}
-    direct = ps.minimize(lambda p: (p["a"] - 1) ** 2 + (p["b"] - 2) ** 2, space, rng=1, maxfev=200)
-    assert (found["best"], found["fun"], found["nfev"]) == (direct.best, direct.fun, 200)
+    direct = ps.minimize(lambda p: (p["a"] - 1) ** 2 + (p["b"] - 2) ** 2, space, rng=1, maxfev=60)
+    assert (found["best"], found["fun"], found["nfev"]) == (direct.best, direct.fun, 60)
     assert (found["status"], found["message"], found["success"]) == ("MAXFEV", direct.message, False)
 
 
@@ -253,7 +253,7 @@ def wait_for_evaluations(store, count, process):
 
 @pytest.mark.skipif(os.name != "posix", reason="signals")
 def test_a_run_that_is_interrupted_terminated_and_killed_ends_with_the_same_bits(capsys):
-    base = ["minimize", "model.py:slow", "--bounds", "-5,5", "-5,5", "--maxfev", 100, "--seed", 1]
+    base = ["minimize", "model.py:slow", "--bounds", "-5,5", "-5,5", "--maxfev", 60, "--seed", 1]
     first = start(*base, "--store", "run.paoswarm")
     wait_for_evaluations("run.paoswarm", 15, first)
     first.send_signal(signal.SIGTERM)
@@ -262,7 +262,7 @@ def test_a_run_that_is_interrupted_terminated_and_killed_ends_with_the_same_bits
     assert out.startswith("Interrupted; this is the best so far.")
     assert err == ("paoswarm: interrupted; the evaluations are kept. To go on: paoswarm resume run.paoswarm\n")
     second = start("resume", "run.paoswarm")
-    wait_for_evaluations("run.paoswarm", 50, second)
+    wait_for_evaluations("run.paoswarm", 35, second)
     second.kill()
     second.communicate()
     last = result_of(capsys, "resume", "run.paoswarm", code=1)

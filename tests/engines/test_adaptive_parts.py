@@ -11,6 +11,7 @@ from paoswarm.methods.sharing import Sharing, Tally
 
 numba = pytest.importorskip("numba", reason="numba is not installed")
 from paoswarm.engines import adaptive_kernels, adaptive_searches, adaptive_state  # noqa: E402
+from paoswarm.engines.search_plan import SERIES  # noqa: E402
 
 ROWS = adaptive_state
 agree, settle, next_series = adaptive_searches.agree, adaptive_searches.settle, adaptive_searches.next_series
@@ -26,8 +27,8 @@ def agreed(facts, searches, ends, width, own):
 
 
 @numba.njit
-def chosen(tallies, facts):
-    return next_series(tallies, facts[0])
+def chosen(run):
+    return next_series(run)
 
 
 @numba.njit
@@ -80,7 +81,7 @@ def test_searches_agree_as_with_numpy():
 
 
 def test_the_next_series_is_that_of_numpy():
-    rng = np.random.default_rng(8)
+    rng, ended = np.random.default_rng(8), Search(0, 8, 100, np.zeros(2), 0.0, agreement.CONVERGED)
     seen = set()
     for _ in range(300):
         count = int(rng.integers(1, 4))
@@ -90,7 +91,7 @@ def test_the_next_series_is_that_of_numpy():
         here, n_searches = int(rng.integers(1, 3)), int(rng.integers(2, 4))
         sharing = Sharing(
             tuple(map(Tally, spent, reached)),
-            searches=(None,) * int(rng.integers(1, 4)),
+            searches=(ended,) * int(rng.integers(1, 4)),
             agreement=Agreement(n_searches, min(here, n_searches)),
         )
         facts, tallies = np.zeros(1, dtype=ROWS.RUN), np.zeros(count, dtype=ROWS.TALLY)
@@ -101,7 +102,10 @@ def test_the_next_series_is_that_of_numpy():
         )
         tallies["spent"], tallies["has_reached"] = spent, [one is not None for one in reached]
         tallies["reached"] = [one or 0.0 for one in reached]
-        assert chosen(tallies, facts) == sharing._next_series(())
+        run = adaptive_state.new_run(np.zeros(count, dtype=SERIES), 2, 4, 3, 7)
+        run.series["share"] = 1.0
+        run = run._replace(facts=facts, tallies=tallies)
+        assert chosen(run) == sharing._next_series(())
         seen.add(sharing._next_series(()))
     assert seen == {0, 1, 2}
 

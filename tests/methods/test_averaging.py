@@ -152,7 +152,7 @@ class TestNoticing:
         assert list(dict.fromkeys(seen)) == without[: len(set(seen))]
 
     def test_noise_is_noticed_and_said(self):
-        result = solve(noisy(sphere, 1), 1)
+        result = solve(noisy(sphere, 2), 2)
         assert "Noise was noticed after" in result.message
         assert result.fun_error > 0
 
@@ -173,7 +173,7 @@ class TestNoticing:
         assert clean.fun_error is None
 
     def test_a_noisy_end_is_not_polished(self):
-        result = solve(noisy(sphere, 1), 1, polish=True)
+        result = solve(noisy(sphere, 2), 2, polish=True)
         assert "Noise was noticed" in result.message
         assert "Polished" not in result.message
 

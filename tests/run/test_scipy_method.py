@@ -158,7 +158,7 @@ def test_it_can_be_pickled_printed_and_used_twice():
 
 
 def test_it_is_a_local_search_of_basinhopping():
-    local = {"method": ps.scipy_method(maxfev=80, rng=1), "bounds": BOX}
+    local = {"method": ps.scipy_method(maxfev=60, rng=1), "bounds": BOX}
     found = scipy.optimize.basinhopping(bowl, START, niter=2, minimizer_kwargs=local, rng=1)  # steps leave the bounds
-    assert found.nfev == 3 * 80
+    assert found.nfev == 3 * 60
     assert found.fun < 1e-6

@@ -53,11 +53,11 @@ class TestNobodyWaits:
         assert free.clock < bound.clock / 3
 
     def test_a_target_is_reached_much_sooner_with_few_more_evaluations(self):
-        clock, nfev = np.zeros(2), np.zeros(2)
+        clock, nfev, swarms = np.zeros(2), np.zeros(2), ps.AdaptivePAO(kinds=ps.AdaptivePAO.swarms)
         for seed in range(4):
             engines = Clocked(valley, 16, seed), Clocked(valley, 16, seed)
             for i, workers in enumerate((ps.Workers(engines[0], asynchronous=True), engines[1])):
-                found = solve(workers=workers, target=1e-6, maxfev=20_000, rng=seed)
+                found = solve(workers=workers, method=swarms, target=1e-6, maxfev=20_000, rng=seed)
                 assert found.status is ps.results.Status.TARGET
                 clock[i] += engines[i].clock
                 nfev[i] += found.nfev

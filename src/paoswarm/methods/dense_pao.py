@@ -86,6 +86,7 @@ class DenseMemory(NamedTuple):
     progress: DenseProgress
     averaging: Averaging | None = None  # of a noisy objective
     contraction: Contraction = Contraction()  # while nobody knows whether it is noisy
+    is_limited: bool = False  # whether points have broken constraints: the mean of the centres may do so, too
 
 
 class Guess(NamedTuple):
@@ -183,7 +184,7 @@ class DensePAO(Method):
         if generation is None:
             generation = self._moved(state, draw.normal(*state.position.shape))
         position = _outside(state, generation.x[generation.asked])
-        if state.repeats is not None:
+        if state.repeats is not None and not memory.is_limited:
             answer = memory.law.centre if memory.averaging is None else memory.averaging.x
             position = np.concatenate((position, _outside(state, answer[None])))
         return Proposal(position, np.zeros_like(position), notes=generation)
@@ -217,7 +218,7 @@ class DensePAO(Method):
             return state
         generation: Generation = proposal.notes
         average = None
-        if state.repeats is not None:
+        if state.repeats is not None and not state.memory.is_limited:
             average = state.memory.averaging or Averaging(state.memory.law.centre)
             average = averaging.with_trial(average, state, proposal.position[-1], float(value[-1]))
             proposal, value = proposal._replace(position=proposal.position[:-1]), value[:-1]
@@ -241,6 +242,9 @@ class DensePAO(Method):
         with np.errstate(invalid="ignore"):  # if whole generations have failed
             by = rates_of(memory.law, len(x))
             law, progress = after_generation(memory.law, by, memory.progress, x, values, x - inside)
+        violated = order.violation(values)
+        if ((violated > 0) & np.isfinite(violated)).any():
+            average, memory = None, memory._replace(is_limited=True)
         if average is not None:
             average = averaging.with_particles(average, values) if is_measured.all() else average
             law = averaging.widened(average, law, memory.law)

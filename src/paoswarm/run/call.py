@@ -181,10 +181,11 @@ def read_call(
     if flag("vectorized", vectorized) and not space.takes_rows:
         raise ValueError("lmfit.Parameters hold one point: leave out vectorized=True")
     limited = trial_constraints(constraints, space, flag("vectorized", vectorized))
-    method = read_method(method, init, space, plain=compiled is None and limited is None and not reevaluate)
+    workers = Workers.of(workers) if runs is None else Workers.of_batches(workers)
+    is_plain = compiled is None and limited is None and not reevaluate and not workers.asynchronous
+    method = read_method(method, init, space, plain=is_plain)
     d = len(space.lower)
     read = Limits.read(**limits, default=method.default_limits(d))
-    workers = Workers.of(workers) if runs is None else Workers.of_batches(workers)
     options = CallOptions(vectorized, workers)
     flag("progress", progress)
     _check_polish(polish, space, reevaluate)

@@ -212,7 +212,8 @@ class Store:
     >>> result = ps.minimize(lambda x: (x**2).sum(), [(-5, 5)] * 2, maxfev=150, rng=1, store=store)
     >>> x, f = store.read()
     >>> x.shape, bool(f.min() == result.fun)
-    ((150, 2), True)
+    ((77, 2), True)
+
     """
 
     path: str | os.PathLike[str]
