@@ -73,9 +73,7 @@ def result_of(capsys, *arguments, code):
 
 
 def test_minimize_is_the_library_s(capsys):
-    found = result_of(
-        capsys, "minimize", "model.py:cost", "--space", "space.toml", "--seed", 1, "--maxfev", 60, code=1
-    )
+    found = result_of(capsys, "minimize", "model.py:cost", "--space", "space.toml", "--seed", 1, "--maxfev", 60, code=1)
     space = {"a": (-5, 5), "b": (-5, 5), "kind": "fixed"}
     direct = ps.minimize(lambda p: (p["a"] - 1) ** 2 + (p["b"] - 2) ** 2, space, rng=1, maxfev=60)
     assert (found["best"], found["fun"], found["nfev"]) == (direct.best, direct.fun, 60)
