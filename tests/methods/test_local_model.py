@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from paoswarm.methods.local_model import LocalModel, Region, fitted, in_widths, lowest, shaped, unspanned
+from paoswarm.methods.local_model import LocalModel, TrustRegion, fitted, in_widths, lowest, shaped, unspanned
 
 
 def symmetric(rng, d):
@@ -13,7 +13,7 @@ def symmetric(rng, d):
 
 
 def round_region(d, centre=0.5, value=0.0, radius=0.15):
-    return Region(np.full(d, centre), value, radius, np.eye(d), np.eye(d))
+    return TrustRegion(np.full(d, centre), value, radius, np.eye(d), np.eye(d))
 
 
 @pytest.mark.parametrize("d", [1, 2, 5, 9])

@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import paoswarm as ps
 from paoswarm.methods.dense_learning import law_with
 from paoswarm.methods.dense_pao import Guess, first_points
-from paoswarm.methods.local_model import Region
+from paoswarm.methods.local_model import TrustRegion
 from paoswarm.methods.model_search import CONVERGED, YIELDED, ModelMemory, ModelSearch, guess_of
 from paoswarm.methods.sharing import STALLED, STALLED_FOR
 
@@ -227,7 +227,7 @@ def test_the_first_points_after_a_guess_have_its_law():
 def test_a_guess_is_that_of_the_region():
     d = 3
     shape = np.diag([2.0, 1.0, 0.5])
-    region = Region(np.full(d, 0.4), 1.0, 0.1, shape, np.linalg.inv(shape))
+    region = TrustRegion(np.full(d, 0.4), 1.0, 0.1, shape, np.linalg.inv(shape))
     x = np.random.default_rng(1).uniform(size=(9, d))
     held = ModelMemory(region, np.eye(d), x, bowl(x), region.centre, 1.0, end=YIELDED)
     guess = guess_of(Lane(state_of()._replace(memory=held)))

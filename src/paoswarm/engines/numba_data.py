@@ -32,7 +32,7 @@ def type_of(value: Any, name: str) -> Any:
     return _constant(kind)
 
 
-class Data:
+class RunTimeData:
     """Arguments in memory, which lives as long as this object.
 
     Attributes

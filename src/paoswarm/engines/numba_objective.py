@@ -49,7 +49,7 @@ class Objective:
     """
 
     def __init__(self, pointer: Any, args: tuple[Any, ...]) -> None:
-        self.pointer, self._data = pointer, numba_data.Data(args)
+        self.pointer, self._data = pointer, numba_data.RunTimeData(args)
         self.data = self._data.address
 
     def __call__(self, points: Floats) -> Floats:

@@ -41,14 +41,14 @@ _LOOK_SECONDS = 0.1  # how often to look whether a program has ended while other
 _NOT_INPUT = ("*.paoswarm", "__pycache__")  # they change while a run goes on
 
 
-class Output(NamedTuple):
+class Written(NamedTuple):
     """What a program has written to stdout; its end, if it was much."""
 
     text: str
     is_whole: bool
 
 
-def run_program(words: list[str] | str, folder: Path) -> Output:
+def run_program(words: list[str] | str, folder: Path) -> Written:
     """Run words, or a line of shell, in a folder; return what was written to stdout.
 
     Raises `CommandFailed` if the exit status is not 0. If this process is interrupted or killed, the program is killed
@@ -93,7 +93,7 @@ def _start(words: list[str] | str, folder: Path, own_session: bool) -> subproces
         raise type(error)(f"{program} cannot be started: {error.strerror}") from None
 
 
-def _written(process: subprocess.Popen[bytes]) -> list[Output]:
+def _written(process: subprocess.Popen[bytes]) -> list[Written]:
     """Wait for the end of a program; return what was written to stdout and stderr.
 
     What it has started may go on and keep them open. That is waited for, but not long.
@@ -121,11 +121,11 @@ def _written(process: subprocess.Popen[bytes]) -> list[Output]:
         return [_decoded(part) for part in kept.values()]
 
 
-def _decoded(written: bytes | bytearray) -> Output:
+def _decoded(written: bytes | bytearray) -> Written:
     """An output as text, with the ends of lines that Python uses; of a long one the last whole lines."""
     is_whole = len(written) < MOST_BYTES
     kept = written if is_whole else written[-MOST_BYTES:].partition(b"\n")[2]
-    return Output(kept.decode("utf-8", "replace").replace("\r\n", "\n").replace("\r", "\n"), is_whole)
+    return Written(kept.decode("utf-8", "replace").replace("\r\n", "\n").replace("\r", "\n"), is_whole)
 
 
 def _kill(process: subprocess.Popen[bytes], own_session: bool) -> None:

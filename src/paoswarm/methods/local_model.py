@@ -38,7 +38,7 @@ _SPANNED = 0.3  # radii: points that reach less far in a direction say nothing a
 _NEAR = 2.5  # radii
 
 
-class Region(NamedTuple):
+class TrustRegion(NamedTuple):
     """Where a model is believed: an ellipsoid around the best point. Points are in widths of the bounds."""
 
     centre: Floats  # (d,)
@@ -75,7 +75,7 @@ class LocalModel(NamedTuple):
         return found
 
 
-def fitted(region: Region, hessian: Floats, x: Floats, f: Floats) -> LocalModel | None:
+def fitted(region: TrustRegion, hessian: Floats, x: Floats, f: Floats) -> LocalModel | None:
     """The model of points ``x`` (n, d) whose Hessian, in widths of the bounds, is nearest to a known one."""
     u, heights = region.inner(x), f - region.value
     n, d = u.shape
@@ -104,14 +104,14 @@ def fitted(region: Region, hessian: Floats, x: Floats, f: Floats) -> LocalModel 
     return model if np.isfinite(model.slope).all() and np.isfinite(model.hessian).all() else None
 
 
-def in_widths(region: Region, model: LocalModel) -> Floats:
+def in_widths(region: TrustRegion, model: LocalModel) -> Floats:
     """The model's Hessian in widths of the bounds."""
     from_u = region.inverse / region.radius
     found: Floats = from_u @ model.hessian @ from_u
     return found
 
 
-def shaped(region: Region, hessian: Floats) -> Region:
+def shaped(region: TrustRegion, hessian: Floats) -> TrustRegion:
     """The region with the shape of a Hessian (in widths of the bounds)."""
     curvature, axes = np.linalg.eigh(hessian)
     curvature = np.abs(curvature)
@@ -124,7 +124,7 @@ def shaped(region: Region, hessian: Floats) -> Region:
     return region._replace(shape=(axes * lengths) @ axes.T, inverse=(axes / lengths) @ axes.T)
 
 
-def lowest(region: Region, model: LocalModel, low: Floats, high: Floats, radius: float = 1.0) -> Floats:
+def lowest(region: TrustRegion, model: LocalModel, low: Floats, high: Floats, radius: float = 1.0) -> Floats:
     """The coordinates u where the model is lowest, as far as tried, within ``radius`` and bounds of x.
 
     Tried are the step that puts unknowns on their bounds one after another, the step without bounds, shortened or
@@ -162,7 +162,7 @@ def _in_ball(slope: Floats, hessian: Floats, radius: float) -> Floats:
     return axes @ shortened_newton(axes.T @ slope, np.abs(curvature), radius)
 
 
-def _along_walls(region: Region, model: LocalModel, room: tuple[Floats, Floats], radius: float) -> Floats:
+def _along_walls(region: TrustRegion, model: LocalModel, room: tuple[Floats, Floats], radius: float) -> Floats:
     """The step of unknowns that stop at their bounds, one set after another; in x while that is so."""
     from_x = region.inverse / region.radius
     slope, hessian, metric = from_x @ model.slope, from_x @ model.hessian @ from_x, from_x @ from_x
@@ -188,7 +188,7 @@ def _along_walls(region: Region, model: LocalModel, room: tuple[Floats, Floats],
     return u / max(1.0, math.sqrt(u @ u) / radius)
 
 
-def unspanned(region: Region, x: Floats) -> Floats | None:
+def unspanned(region: TrustRegion, x: Floats) -> Floats | None:
     """A direction (unit vector in u) that the points near the centre do not span; None if they span all."""
     u = region.inner(x)
     distance = np.square(u).sum(axis=1)

@@ -25,7 +25,7 @@ from paoswarm.core.attractors import RandomSource
 from paoswarm.core.swarm import Proposal, Swarm
 from paoswarm.methods.dense_learning import law_with
 from paoswarm.methods.dense_pao import Guess
-from paoswarm.methods.local_model import LocalModel, Region, fitted, in_widths, lowest, shaped, unspanned
+from paoswarm.methods.local_model import LocalModel, TrustRegion, fitted, in_widths, lowest, shaped, unspanned
 from paoswarm.methods.low_rank import has_many
 from paoswarm.methods.method import Method, Standing, check_parallel, in_rounds
 
@@ -55,7 +55,7 @@ Box = tuple[Floats, Floats]
 class ModelMemory(NamedTuple):
     """What a search by models remembers. Points are in widths of the bounds."""
 
-    region: Region
+    region: TrustRegion
     hessian: Floats  # (d, d)
     x: Floats  # (m, d), the latest
     f: Floats  # (m,)
@@ -119,7 +119,7 @@ class ModelSearch(Method):
         if state.axes is not None:  # on a circle, on the side of the best one
             x = x - np.where(state.axes.is_round, np.round(x - x[best]), 0.0)
         d = x.shape[1]
-        region = Region(x[best], float(f[best]), self.radius, np.eye(d), np.eye(d))
+        region = TrustRegion(x[best], float(f[best]), self.radius, np.eye(d), np.eye(d))
         known = order.is_feasible(f)
         end = "" if known.any() else YIELDED
         memory = ModelMemory(region, np.zeros((d, d)), x[known], f[known], x[best], float(f[best]), end=end)
@@ -308,7 +308,7 @@ def _growth(share: float, length: float, radius: float) -> float:
     return max(length, 0.1) if length < 0.5 else 1.0
 
 
-def _resized(region: Region, times: float) -> Region:
+def _resized(region: TrustRegion, times: float) -> TrustRegion:
     return region._replace(radius=region.radius * times)
 
 
