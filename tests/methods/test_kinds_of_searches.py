@@ -103,7 +103,7 @@ def test_a_search_that_was_cut_short_is_followed_by_a_longer_one_and_one_that_ha
 
 def test_searches_do_not_agree_while_a_better_point_is_known():
     """The others agree at a value of zero, but the user's search, which was cut short, has seen a better one."""
-    result = solve(ps.AdaptivePAO(kinds=(INFORMED, *OURS)), with_a_hole)
+    result = solve(ps.AdaptivePAO(kinds=(INFORMED, *ps.AdaptivePAO.swarms)), with_a_hole)
     assert result.status is ps.results.Status.MAXFEV
     others = [one for one in result.searches if one.ending != "cut short" and one.value > -1]
     assert len(others) > 8
