@@ -118,10 +118,7 @@ class Tally(NamedTuple):
     spent: int = 0
     reached: float | None = None
     share: float = 1.0  # of what its rank gives it
-    waits_for: tuple[int, int] = (
-        0,
-        0,
-    )  # a series, and how many of its searches must have ended
+    waits_for: tuple[int, int] = (0, 0)  # a series, and how many of its searches must have ended
 
 
 class Sharing(NamedTuple):
