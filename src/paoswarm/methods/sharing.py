@@ -153,7 +153,7 @@ class Sharing(NamedTuple):
         lane = lane.counting(swarm.snapped(swarm.position), swarm.value)
         lane = lane._replace(first_value=lane.value, typical=typical(swarm.value))
         sharing = self._charged(part.series, swarm.n_particles)
-        return sharing._replace(lanes=(*self.lanes, lane), n_begun=part.search + 1), inner
+        return sharing._replace(lanes=(*self.lanes, lane), n_begun=max(self.n_begun, part.search + 1)), inner
 
     def moved(self, part: Part, value: Floats, tol: float) -> tuple[Sharing, Swarm]:
         """After a generation of a search, which may have ended it; and its swarm. ``tol`` is the accuracy wanted."""

@@ -349,5 +349,7 @@ class Generations(SinglePoints):
             state.nit += 1
         one.begins, one.is_told = False, True
         going = self._source.lanes(self._swarm)
-        self._searches = {number: search for number, search in self._searches.items() if number in going}
+        self._searches = {
+            number: search for number, search in self._searches.items() if search.begins or number in going
+        }
         self._complete(generations=int(not is_first))
