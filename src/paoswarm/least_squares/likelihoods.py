@@ -38,9 +38,9 @@ _SMALLEST = 1e-150  # of sigma: its square must not underflow
 class Scored(NamedTuple):
     """Residuals of some data, and what goes with them."""
 
-    residuals: Floats  # (j, n): most laws have one for each datum
-    slopes: Floats  # (j, n), with respect to the prediction
-    sigma: Floats  # (n,), standard deviation or scale of each datum
+    residuals: Floats  # (j, ..., n): most laws have one for each datum
+    slopes: Floats  # (j, ..., n), with respect to the prediction
+    sigma: Floats  # (..., n), standard deviation or scale of each datum
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Likelihood:
         """Raise if the law cannot have produced these data."""
 
     def scored(self, mu: Floats, data: Floats) -> Scored:
-        """Residuals of predictions ``mu`` (n,); NaN where the law does not allow a prediction."""
+        """Residuals of predictions ``mu``, (n,) or (k, n); NaN where the law does not allow a prediction."""
         raise NotImplementedError
 
     def information(self, mu: Floats, sigma: Floats) -> Floats:
@@ -64,6 +64,17 @@ class Likelihood:
     def constant(self, data: Floats) -> float:
         """What is added to the deviance to make minus twice the log likelihood; without the part of sigma."""
         return 0.0
+
+    def log_likelihoods(self, mu: Floats, data: Floats) -> Floats:
+        """Log likelihoods ``(k,)`` of the data for predictions ``(k, n)``, with the estimated sigma if it is unknown.
+
+        NaN where the law does not allow a prediction.
+        """
+        scored = self.scored(mu, data)
+        total = (scored.residuals**2).sum(axis=-1).sum(axis=0) + self.constant(data)
+        base = scored.sigma if self.estimates_sigma else getattr(self, "sigma", 1.0)
+        found: Floats = -0.5 * total - np.log(np.broadcast_to(base, mu.shape)).sum(axis=-1)
+        return found
 
     def part(self, rows: NDArray[Any]) -> Likelihood:
         """The law of some of the data."""
@@ -130,21 +141,27 @@ class _LocationScale(Likelihood):
         """Information of a datum about the location of z."""
         return 1.0
 
-    def _estimated(self, apart: Floats) -> float:
-        """The sigma at which the likelihood of deviations is largest: there the mean of ``z rho'(z) / 2`` is one."""
-        largest = math.sqrt(float(np.mean(apart * apart)))  # rho grows at most like z**2
-        if not math.isfinite(largest):
-            return math.nan
-        if largest <= _SMALLEST:
-            return _SMALLEST
+    def _estimated(self, apart: Floats) -> Floats:
+        """The sigma ``(..., 1)`` at which the likelihood of deviations ``(..., n)`` is largest.
+
+        There the mean of ``z rho'(z) / 2`` is one.
+        """
+        largest = np.sqrt(np.mean(apart * apart, axis=-1, keepdims=True))  # rho grows at most like z**2
+        found: Floats = np.maximum(np.where(np.isfinite(largest), largest, np.nan), _SMALLEST)
+        z = apart / found
+        is_less = (np.mean(z * self.rho(z)[1], axis=-1, keepdims=True) - 1 <= -_STILL) & (found > _SMALLEST)
+        for row in map(tuple, np.argwhere(is_less)):
+            found[row] = self._estimated_below(float(found[row]), apart[row[:-1]])
+        return found
+
+    def _estimated_below(self, largest: float, apart: Floats) -> float:
+        """The same for deviations ``(n,)``, if it is known to be less than a number."""
 
         def excess(log_sigma: float) -> float:
             z = apart / math.exp(log_sigma)
             return float(np.mean(z * self.rho(z)[1])) - 1
 
         high = math.log(largest)
-        if excess(high) > -_STILL:
-            return largest
         low = high - 1
         while excess(low) < 0:
             high, low = low, 3 * low - 2 * high

@@ -1,0 +1,194 @@
+"""The log likelihood of a call: the user's own function, or that of data for the outputs of a simulator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from paoswarm._text import warn_user
+from paoswarm.core.arrays import Floats
+from paoswarm.evaluate.calls import RAISED, Objective, to_fingerprint, with_arguments
+from paoswarm.evaluate.comparison import Beliefs, Curve, DataComparison, plain_data
+from paoswarm.evaluate.evaluator import Evaluator
+from paoswarm.least_squares.marginal import log_marginal_likelihoods
+from paoswarm.sampling.adapt import NothingFound
+from paoswarm.sampling.read_prior import as_given
+from paoswarm.sampling.target import Interrupted
+from paoswarm.space.names import numbered, text_by_name
+from paoswarm.store.encoding import encode
+
+_PATIENCE = 100  # first draws that may all raise an exception before the run ends
+
+
+@dataclass(frozen=True)
+class DataLikelihood:
+    """The log likelihood (F11) of data, which carries the outputs of the simulator. It can be sent between processes.
+
+    ``simulate`` takes the parameters ``(d,)``.
+    """
+
+    simulate: Objective
+    comparison: DataComparison
+
+    def __call__(self, x: Floats) -> Any:
+        """Simulate at a point."""
+        return self.compared(x, self.simulate(x), np.empty(0))
+
+    def compared(self, x: Floats, answer: Any, beliefs: Floats) -> Any:
+        """The value of what the simulator has returned, with the outputs and the residuals of beliefs."""
+        return self.comparison.detailed(
+            answer, beliefs, lambda vector: float(self.of_outputs(vector[None], x[None])[0])
+        )
+
+    def of_outputs(self, outputs: Floats, x: Floats) -> Floats:
+        """Log likelihoods ``(k,)`` for vectors of outputs ``(k, m)`` at parameters ``(k, d)``; NaN where none is."""
+        return log_marginal_likelihoods(self.comparison.loss(outputs.shape[1]), outputs)
+
+
+@dataclass(frozen=True)
+class Called:
+    """What a user has given to be called: as evaluators call it, and as a store describes it."""
+
+    fun: Any
+    about: dict[str, Any]  # data and the law of the noise, as JSON
+    fingerprint: Any
+
+    @property
+    def n_outputs(self) -> int | None:
+        """How many numbers a value carries."""
+        return self.fun.comparison.n_numbers if isinstance(self.fun, DataLikelihood) else 0
+
+    @property
+    def of_outputs(self) -> Callable[[Floats, Floats], Floats] | None:
+        """Log likelihoods of outputs at parameters, if values carry outputs."""
+        return self.fun.of_outputs if isinstance(self.fun, DataLikelihood) else None
+
+    def check(self, dim: int, *, vectorized: bool, engine: Any) -> None:
+        """Raise, or warn, if a simulator cannot be called or compared with its data in this way."""
+        if not isinstance(self.fun, DataLikelihood):
+            return
+        if vectorized:
+            raise ValueError("with data=, sample simulates one point at a time; use workers= for several at once")
+        if not isinstance(engine, str) or engine not in ("numpy", "auto"):
+            raise ValueError(f"with data=, sample has engine='numpy' alone, got {engine!r}; JAX takes a log likelihood")
+        loss = self.fun.comparison.loss(self.fun.comparison.n_numbers or 0)
+        for group in loss.groups:
+            n = len(loss.own(group, loss.data))
+            if group.law.estimates_sigma and n <= dim + group.has_scale + group.has_offset:
+                warn_user(
+                    f"{f'output {group.name!r} has' if group.name else 'there are'} {n} data for {dim} parameters: "
+                    "where the model meets all of them, the likelihood with an unknown sigma is infinite, and the "
+                    "posterior may not exist; give sigma="
+                )
+
+
+def read_function(function: Any, prior: Any, data: Any, sigma: Any, likelihood: Any, xdata: Any, args: Any) -> Called:
+    """Read a log likelihood; or with data a simulator, as `fit` does."""
+    if data is None:
+        given = {"sigma": sigma, "xdata": xdata, "likelihood": None if likelihood == "normal" else likelihood}
+        if unused := [name for name, one in given.items() if one is not None]:
+            raise ValueError(f"{unused[0]} needs data=: without it the first argument is a log likelihood")
+    if not callable(function):
+        return Called(function, {}, function)
+    own = with_arguments(function if xdata is None else Curve(function, xdata), args)
+    fun = as_given(own, prior, as_dict=data is not None)
+    if data is None:
+        return Called(fun, {}, to_fingerprint(own))
+    comparison = DataComparison.read(data, sigma, likelihood, Beliefs())
+    given = {"data": data, "sigma": sigma, "likelihood": likelihood, "xdata": xdata}
+    about = {name: encode(plain_data(one)) for name, one in given.items()}
+    return Called(DataLikelihood(fun, comparison), about, to_fingerprint(own))
+
+
+class BatchLikelihood:
+    """The log likelihood as a function of batches: all that the sampler wants of an evaluator.
+
+    Parameters
+    ----------
+    evaluate : Evaluator
+    names : list of str
+        Of the parameters.
+    count : callable, optional
+        Called with numbers of finished evaluations.
+    log_likelihood_of : callable, optional
+        Log likelihoods ``(k,)`` of vectors of outputs ``(k, m)`` at parameters ``(k, d)``, if values carry outputs.
+    known : pair of arrays, optional
+        Points that were simulated before, with their outputs.
+    """
+
+    def __init__(
+        self,
+        evaluate: Evaluator,
+        names: list[str],
+        count: Callable[[int], None] | None,
+        log_likelihood_of: Callable[[Floats, Floats], Floats] | None = None,
+        known: tuple[Floats, Floats] | None = None,
+    ) -> None:
+        self._evaluate, self._is_first = evaluate, True
+        self.log_likelihood_of = log_likelihood_of
+        if known is None:
+            known = np.empty((0, len(names))), np.empty((0, evaluate.n_details or 0))
+        self.n_known = len(known[0])  # at the beginning of the points
+        self._points, self._outputs = [known[0]], [known[1]]
+        evaluate.count = count
+        if names != numbered(len(names)):
+            evaluate.log.text = lambda x: text_by_name(dict(zip(names, x.tolist(), strict=True)))
+
+    @property
+    def points(self) -> Floats:
+        """Parameters ``(n, d)`` of all points with outputs: those known before, then in the order of evaluation."""
+        return self._joined(self._points)
+
+    @property
+    def outputs(self) -> Floats | None:
+        """Vectors of outputs ``(n, m)`` at `points`, NaN where the simulator failed; None if values carry none."""
+        return None if self.log_likelihood_of is None else self._joined(self._outputs)
+
+    @staticmethod
+    def _joined(parts: list[Floats]) -> Floats:
+        parts[:] = [np.concatenate(parts)]
+        return parts[0]
+
+    def __call__(self, x: Floats) -> Floats:
+        """Evaluate a few points first: a function that always raises an exception should not be called often."""
+        n = _PATIENCE if self._is_first else len(x)
+        self._is_first = False
+        values, end = self._until(x[:n])
+        if end is None and len(x) > n:
+            if self._evaluate.log.kinds[RAISED] == n:
+                raise NothingFound(f"the function raised an exception at all of the first {n} draws")
+            rest, end = self._until(x[n:])
+            values = np.concatenate([values, rest])
+        if end is not None:
+            raise Interrupted(values, str(end))
+        return values
+
+    def _until(self, x: Floats) -> tuple[Floats, Any]:
+        """Values of the points, and what ended it early; outputs are kept."""
+        values, end = self._evaluate.until(None, x)
+        if self.log_likelihood_of is None:
+            return values, end
+        self._points.append(x[: len(values)].copy())
+        self._outputs.append(values[:, 1:])
+        return values[:, 0], end
+
+    @property
+    def is_replayed(self) -> bool:
+        """Whether the latest values were all known from an earlier run."""
+        return self._evaluate.replayed
+
+    @property
+    def cause(self) -> BaseException | None:
+        """The exception of the first point that failed."""
+        return self._evaluate.log.cause
+
+    def explained(self, error: ValueError) -> ValueError:
+        """The error with where and how the likelihood failed first, if it did."""
+        return ValueError(f"{error}; {self._evaluate.first_failure()}" if self._evaluate.log.first else str(error))
+
+    def warn(self) -> None:
+        """Warn of points that failed."""
+        self._evaluate.warn(worth="likelihood zero")
