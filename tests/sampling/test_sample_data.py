@@ -5,6 +5,7 @@ Moments and evidences are compared within 4.5 standard errors: a comparison is w
 
 import json
 import math
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -250,3 +251,54 @@ def test_a_simulator_is_given_first():
 def test_too_few_data_for_an_unknown_sigma():
     with pytest.warns(RuntimeWarning, match="there are 2 data for 2 parameters"), pytest.raises(ps.errors.StoreError):
         ps.sample(lambda p: line(p)[:2], PRIOR, STRAIGHT[:2], store=__file__, rng=1)
+
+
+class Clock:
+    """Time that passes by a second with each evaluation."""
+
+    def __init__(self, monkeypatch):
+        self.now = 0.0
+        monkeypatch.setattr(time, "monotonic", lambda: self.now)
+
+    def slowly(self, function):
+        def called(x):
+            self.now += 1
+            return function(x)
+
+        return called
+
+
+@pytest.mark.parametrize("vectorized", [False, True])
+def test_a_time_limit_ends_a_run_with_what_it_has(monkeypatch, vectorized):
+    def log_likelihood(x):
+        return -0.5 * (x**2).sum(axis=-1)
+
+    clock = Clock(monkeypatch)
+    if vectorized:
+        posterior = ps.sample(clock.slowly(log_likelihood), [(-5, 5)], vectorized=True, time_limit=12, rng=1)
+        assert clock.now == 12
+    else:
+        whole = ps.sample(log_likelihood, [(-5, 5)], n_effective=1000, rng=1)
+        limit = whole.n_evaluations - 300
+        posterior = ps.sample(clock.slowly(log_likelihood), [(-5, 5)], n_effective=1000, time_limit=limit, rng=1)
+        assert posterior.n_evaluations == limit
+    assert posterior.method == "interrupted"
+    assert "time_limit=" in posterior.message
+
+
+def test_a_time_limit_may_be_too_short(monkeypatch):
+    clock = Clock(monkeypatch)
+    with pytest.raises(ValueError, match="time_limit=5.*interrupted after 5 evaluations, too early"):
+        ps.sample(clock.slowly(lambda x: -x @ x), [(-5, 5)], time_limit=5, rng=1)
+    with pytest.raises(ValueError, match="time_limit must be a positive number"):
+        ps.sample(lambda x: -x @ x, [(-5, 5)], time_limit=-1)
+
+
+def test_a_run_goes_on_after_its_time_limit(monkeypatch, tmp_path):
+    prior, store = {"level": (-20, 20), "slope": 1.5}, tmp_path / "run.paoswarm"
+    clock = Clock(monkeypatch)
+    about = {"sigma": 0.3, "n_effective": 100, "store": ps.Store(store, fsync="never", trust=True)}
+    with pytest.raises(ValueError, match="they are stored in"):
+        ps.sample(clock.slowly(line), prior, STRAIGHT, rng=1, time_limit=50, **about)
+    resumed = ps.sample(clock.slowly(line), prior, STRAIGHT, rng=1, **about)
+    assert clock.now == resumed.n_evaluations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -117,6 +118,13 @@ class BatchLikelihood:
         Log likelihoods ``(k,)`` of vectors of outputs ``(k, m)`` at parameters ``(k, d)``, if values carry outputs.
     known : pair of arrays, optional
         Points that were simulated before, with their outputs.
+    time_limit : float, optional
+        Seconds from now on.
+
+    Attributes
+    ----------
+    is_late : bool
+        Whether the time limit has ended an evaluation.
     """
 
     def __init__(
@@ -126,7 +134,10 @@ class BatchLikelihood:
         count: Callable[[int], None] | None,
         log_likelihood_of: Callable[[Floats, Floats], Floats] | None = None,
         known: tuple[Floats, Floats] | None = None,
+        time_limit: float | None = None,
     ) -> None:
+        self._limit, self._deadline = time_limit, None if time_limit is None else time.monotonic() + time_limit
+        self.is_late = False
         self._evaluate, self._is_first = evaluate, True
         self.log_likelihood_of = log_likelihood_of
         if known is None:
@@ -156,24 +167,31 @@ class BatchLikelihood:
         """Evaluate a few points first: a function that always raises an exception should not be called often."""
         n = _PATIENCE if self._is_first else len(x)
         self._is_first = False
-        values, end = self._until(x[:n])
-        if end is None and len(x) > n:
+        values, why = self._until(x[:n])
+        if why is None and len(x) > n:
             if self._evaluate.log.kinds[RAISED] == n:
                 raise NothingFound(f"the function raised an exception at all of the first {n} draws")
-            rest, end = self._until(x[n:])
+            rest, why = self._until(x[n:])
             values = np.concatenate([values, rest])
-        if end is not None:
-            raise Interrupted(values, str(end))
+        if why is not None:
+            raise Interrupted(values, why)
         return values
 
-    def _until(self, x: Floats) -> tuple[Floats, Any]:
-        """Values of the points, and what ended it early; outputs are kept."""
-        values, end = self._evaluate.until(None, x)
+    def _until(self, x: Floats) -> tuple[Floats, str | None]:
+        """Values of the points, and why it ended early, if it did; outputs are kept."""
+        late = f"Stopped at time_limit={self._limit}"
+        if self._deadline is not None and time.monotonic() >= self._deadline:
+            self.is_late = True
+            return np.empty(0), late
+        values, end = self._evaluate.until(self._deadline, x)
+        why = None if end is None else str(end)
+        if end is None and len(values) < len(x):
+            self.is_late, why = True, late
         if self.log_likelihood_of is None:
-            return values, end
+            return values, why
         self._points.append(x[: len(values)].copy())
         self._outputs.append(values[:, 1:])
-        return values[:, 0], end
+        return values[:, 0], why
 
     @property
     def is_replayed(self) -> bool:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from paoswarm._checks import explains_keywords, flag, whole_number
+from paoswarm._checks import explains_keywords, flag, positive_number, whole_number
 from paoswarm._extras import ProgressBar, need
 from paoswarm._text import warn_user
 from paoswarm.core.arrays import Floats
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 _SEARCH = 300  # evaluations, times (d + 1), that the search for modes takes at least (measured on normal posteriors)
 # What JAX does not have, and the values that say that it is not wanted.
-_LACKING: dict[str, Any] = {"vectorized": False, "workers": Workers(), "store": None}
+_LACKING: dict[str, Any] = {"vectorized": False, "workers": Workers(), "store": None, "time_limit": None}
 
 
 @explains_keywords(
@@ -66,6 +66,7 @@ def sample(
     callback: Callable[[dict[str, Any]], object] | None = None,
     progress: bool = False,
     maxfev: float | None = None,
+    time_limit: float | None = None,
     rng: Seed = None,
     store: Any = None,
     engine: Any = "numpy",
@@ -118,6 +119,8 @@ def sample(
         Maximum number of likelihood evaluations; never exceeded. With fewer than about ``300 (d + 1)`` the search for
         modes is incomplete, and there is a warning. (A vectorised likelihood that raises an exception is
         called again for each point of its batch; return NaN instead.)
+    time_limit : float, optional
+        Seconds after which no evaluation begins. The draws so far make the posterior; its error may not be known.
     rng : int, Generator, SeedSequence or None
         Seed.
     store : path or Store, optional
@@ -164,12 +167,14 @@ def sample(
     law = read_prior(prior)
     wanted = read_wanted(n_effective)
     budget = None if maxfev is None else _read_budget(maxfev, law.dim, start is not None)
+    seconds = None if time_limit is None else positive_number("time_limit", time_limit)
     first = None if n_particles is None else whole_number("n_particles", n_particles, 2)
     flag("progress", progress)
     points = known_points(start, law.names)
     workers = Workers.of_batches(workers)
     called.check(law.dim, vectorized=flag("vectorized", vectorized), engine=engine)
-    traced = read_traced(engine, called.fun, law.dim, vectorized=vectorized, workers=workers, store=store)
+    options = {"vectorized": vectorized, "workers": workers, "store": store, "time_limit": seconds}
+    traced = read_traced(engine, called.fun, law.dim, **options)
     calling = CallOptions(vectorized or traced is not None, workers)
     journal = None
     if store is not None:
@@ -177,7 +182,7 @@ def sample(
         rng, seed = store.seeded(rng)
         problem = {"prior": encode(prior), "n_particles": first, "start": encode(points), "rng": seed}
         problem |= called.about
-        limits = {"n_effective": wanted, "maxfev": budget, "expected": budget}
+        limits = {"n_effective": wanted, "maxfev": budget, "expected": budget, "time_limit": seconds}
         journal = Journal(store, RecordedRun("sample", problem, limits, calling.described), called.fingerprint)
     source = generator(rng)
     with (
@@ -188,7 +193,7 @@ def sample(
         ProgressBar(progress, budget) as bar,
     ):
         count = bar.count if progress else None
-        batches = BatchLikelihood(evaluate, law.names, count, called.of_outputs)
+        batches = BatchLikelihood(evaluate, law.names, count, called.of_outputs, time_limit=seconds)
         target = make_target(batches, law, budget, traced, count)
         if points is not None:  # an optimisation may have had wider bounds than the prior
             points = target.coordinates(target.within(points) if is_search(start) else points)
@@ -225,7 +230,7 @@ def sampled(
     except NothingFound as error:
         raise likelihood.explained(error) from likelihood.cause
     except KeyboardInterrupt as error:
-        posterior = _interrupted(error, target, pool, journal)
+        posterior = _interrupted(error, target, likelihood, pool, journal)
     posterior = replace(posterior, seed=int(rng.integers(2**63)))
     if journal is None:
         return posterior
@@ -234,13 +239,17 @@ def sampled(
     return replace(posterior, message=(posterior.message + origin).lstrip())
 
 
-def _interrupted(error: KeyboardInterrupt, target: Target, pool: DrawPool, journal: Journal | None) -> Posterior:
+def _interrupted(
+    error: KeyboardInterrupt, target: Target, likelihood: BatchLikelihood, pool: DrawPool, journal: Journal | None
+) -> Posterior:
     """The posterior of the draws so far; raise if there is none."""
-    why = getattr(error, "why", "")  # set if the workers failed
+    why = getattr(error, "why", "")  # set if the workers failed, or if the time is up
     if np.isfinite(pool.log_weight(1.0)).any():
         return interrupted_posterior(target, pool, why or "Interrupted")
     where = f"; they are stored in {journal.path}: repeat the call to continue" if journal else ""
     early = f"interrupted after {target.n_evaluations} evaluations, too early for a posterior{where}"
+    if likelihood.is_late:
+        raise ValueError(f"{why}: {early}")
     raise (EngineDown(why) if why else KeyboardInterrupt(early)) from None
 
 
