@@ -288,7 +288,7 @@ def test_a_time_limit_ends_a_run_with_what_it_has(monkeypatch, vectorized):
 
 def test_a_time_limit_may_be_too_short(monkeypatch):
     clock = Clock(monkeypatch)
-    with pytest.raises(ValueError, match="time_limit=5.*interrupted after 5 evaluations, too early"):
+    with pytest.raises(ValueError, match=r"time_limit=5.*interrupted after 5 evaluations, too early"):
         ps.sample(clock.slowly(lambda x: -x @ x), [(-5, 5)], time_limit=5, rng=1)
     with pytest.raises(ValueError, match="time_limit must be a positive number"):
         ps.sample(lambda x: -x @ x, [(-5, 5)], time_limit=-1)

@@ -168,7 +168,8 @@ def sample_fit(
     drawn = posterior.weighted
     alone = None if drawn.log_likelihood is None else drawn.log_likelihood - prior.excess(drawn.draws)
     message = f"{posterior.message} Modes that no search of the fit has seen cannot be ruled out."
-    return replace(posterior, message=message, weighted=replace(drawn, log_likelihood=alone))
+    posterior = replace(posterior, message=message, weighted=replace(drawn, log_likelihood=alone))
+    return batches.seen(posterior, prior, call.comparison, variables.given)
 
 
 def _known(fit: Fit, likelihood: FitLikelihood) -> tuple[Floats, Floats]:

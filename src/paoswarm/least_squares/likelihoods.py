@@ -25,7 +25,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
-from scipy.special import gammaln, ndtr, xlog1py, xlogy
+from scipy.special import gammaln, ndtr, ndtri, xlog1py, xlogy
 
 from paoswarm._checks import choices, real_number
 from paoswarm.core.arrays import Floats
@@ -61,20 +61,23 @@ class Likelihood:
         """Fisher's information of each datum about its prediction; ``sigma`` is that of `scored`."""
         raise NotImplementedError
 
-    def constant(self, data: Floats) -> float:
-        """What is added to the deviance to make minus twice the log likelihood; without the part of sigma."""
-        return 0.0
+    def constants(self, data: Floats) -> Floats:
+        """What is added to each deviance to make minus twice a log density; without the part of sigma."""
+        return np.zeros(len(data))
 
-    def log_likelihoods(self, mu: Floats, data: Floats) -> Floats:
-        """Log likelihoods ``(k,)`` of the data for predictions ``(k, n)``, with the estimated sigma if it is unknown.
+    def log_densities(self, mu: Floats, data: Floats) -> Floats:
+        """Log densities ``(k, n)`` of the data for predictions ``(k, n)``, with the estimated sigma if it is unknown.
 
         NaN where the law does not allow a prediction.
         """
         scored = self.scored(mu, data)
-        total = (scored.residuals**2).sum(axis=-1).sum(axis=0) + self.constant(data)
         base = scored.sigma if self.estimates_sigma else getattr(self, "sigma", 1.0)
-        found: Floats = -0.5 * total - np.log(np.broadcast_to(base, mu.shape)).sum(axis=-1)
+        found: Floats = -0.5 * ((scored.residuals**2).sum(axis=0) + self.constants(data)) - np.log(base)
         return found
+
+    def draw(self, mu: Floats, rng: np.random.Generator) -> Floats:
+        """Data that the law might have produced for predictions; sigma must be known."""
+        raise NotImplementedError
 
     def part(self, rows: NDArray[Any]) -> Likelihood:
         """The law of some of the data."""
@@ -174,9 +177,17 @@ class _LocationScale(Likelihood):
         """The integral of ``exp(-rho / 2)`` over z."""
         return math.sqrt(2 * math.pi)
 
-    def constant(self, data: Floats) -> float:
-        """Twice the log of the area below the density, for each datum."""
-        return 2 * len(data) * math.log(self._area)
+    def constants(self, data: Floats) -> Floats:
+        """Twice the log of the area below the density."""
+        return np.full(len(data), 2 * math.log(self._area))
+
+    def draw(self, mu: Floats, rng: np.random.Generator) -> Floats:
+        """Predictions and noise."""
+        return mu + self.scored(mu, mu).sigma * self.deviates(mu.shape, rng)
+
+    def deviates(self, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
+        """Draws of z."""
+        return rng.standard_normal(shape)
 
 
 @dataclass(frozen=True)
@@ -251,9 +262,14 @@ class LogNormal(_LocationScale):
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.where(mu > 0, np.log(mu / data), np.nan), 1 / mu
 
-    def constant(self, data: Floats) -> float:
+    def constants(self, data: Floats) -> Floats:
         """That of the normal law, and the logarithms of the data."""
-        return super().constant(data) + 2 * float(np.log(data).sum())
+        return super().constants(data) + 2 * np.log(data)
+
+    def draw(self, mu: Floats, rng: np.random.Generator) -> Floats:
+        """Predictions times the exponential of normal noise."""
+        found: Floats = mu * np.exp(self.sigma * self.deviates(mu.shape, rng))
+        return found
 
 
 @dataclass(frozen=True)
@@ -283,9 +299,14 @@ class Poisson(Likelihood):
         """One over the variance."""
         return 1 / mu
 
-    def constant(self, data: Floats) -> float:
+    def constants(self, data: Floats) -> Floats:
         """What the deviance leaves out."""
-        return 2 * float((gammaln(data + 1) + data - xlogy(data, data)).sum())
+        found: Floats = 2 * (gammaln(data + 1) + data - xlogy(data, data))
+        return found
+
+    def draw(self, mu: Floats, rng: np.random.Generator) -> Floats:
+        """Counts; NaN where a prediction is not above zero."""
+        return np.where(mu > 0, rng.poisson(np.where(mu > 0, mu, 0.0)), np.nan)
 
 
 @dataclass(frozen=True)
@@ -309,6 +330,10 @@ class StudentT(_LocationScale):
     def rho(self, z: Floats) -> tuple[Floats, Floats]:
         """The deviance and half of its derivative."""
         return (self.df + 1) * np.log1p(z * z / self.df), (self.df + 1) * z / (self.df + z * z)
+
+    def deviates(self, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
+        """Draws of Student's law."""
+        return rng.standard_t(self.df, shape)
 
     @property
     def _information(self) -> float:
@@ -343,6 +368,12 @@ class Huber(_LocationScale):
         size = np.abs(z)
         inside = size <= self.k
         return np.where(inside, z * z, 2 * self.k * size - self.k**2), np.where(inside, z, self.k * np.sign(z))
+
+    def deviates(self, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
+        """Draws of the normal law between -k and k, and of the exponential law beyond."""
+        middle = ndtri(rng.uniform(ndtr(-self.k), ndtr(self.k), shape))
+        tail = rng.choice([-1.0, 1.0], shape) * (self.k + rng.exponential(1 / self.k, shape))
+        return np.where(rng.random(shape) < self._information, middle, tail)
 
     @property
     def _information(self) -> float:

@@ -197,7 +197,7 @@ class Loss:
         for group in self.groups:
             mu = self.own(group, y)
             (a, b), _ = self.factors(group, mu)
-            total -= 2 * float(group.law.log_likelihoods((a * mu + b)[None], self.own(group, self.data))[0])
+            total -= 2 * float(group.law.log_densities(a * mu + b, self.own(group, self.data)).sum())
         return total
 
     def predicted(self, y: Floats) -> Floats:

@@ -20,6 +20,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from paoswarm.core.arrays import Floats
+from paoswarm.least_squares.likelihoods import Likelihood
 from paoswarm.least_squares.loss import Group, Loss
 
 _PART = 2**20  # numbers that are looked at together, so that temporary arrays stay small
@@ -42,7 +43,7 @@ def _log_marginal_likelihoods(loss: Loss, outputs: Floats) -> Floats:
             if n_factors:
                 total += [_with_factors(loss, group, row) for row in mu]
             else:
-                total += group.law.log_likelihoods(mu, data)
+                total += group.law.log_densities(mu, data).sum(axis=-1)
             if group.law.estimates_sigma:
                 n, nu = len(data), len(data) - n_factors
                 # What the integral over sigma has besides the highest likelihood; none with too few data.
@@ -56,5 +57,35 @@ def _with_factors(loss: Loss, group: Group, mu: Floats) -> float:
         return math.nan
     (a, b), columns = loss.factors(group, mu)
     assert columns is not None
-    highest = float(group.law.log_likelihoods((a * mu + b)[None], loss.own(group, loss.data))[0])
+    highest = float(group.law.log_densities(a * mu + b, loss.own(group, loss.data)).sum())
     return highest - 0.5 * float(np.linalg.slogdet(columns.T @ columns / (2 * math.pi))[1])
+
+
+def draw_nuisances(loss: Loss, outputs: Floats, rng: np.random.Generator) -> tuple[Floats, list[Likelihood]]:
+    r"""Draw what (F11) integrates out, for vectors of outputs ``(k, m)``.
+
+    Predictions ``(k, m)`` with scales and offsets, and the law of each group with known standard deviations. For normal
+    noise :math:`S / \sigma^2` has the law :math:`\chi^2_\nu`, and the factors are normal around the best ones with the
+    covariance :math:`\sigma^2 (D' D)^{-1}`.
+    """
+    predicted, laws = outputs[:, : len(loss.data)].copy(), []
+    for group in loss.groups:
+        data, law = loss.own(group, loss.data), group.law
+        mu = np.ascontiguousarray(loss.own(group, outputs.T).T)
+        n_factors = group.has_scale + group.has_offset
+        factors = [loss.factors(group, row) for row in mu]
+        best = np.array([pair for pair, _ in factors])[:, :, None]
+        spread = np.ones(len(mu))  # of the standard deviation, in units of its estimate
+        if law.estimates_sigma:
+            estimate = law.scored(best[:, 0] * mu + best[:, 1], data).sigma[:, :1]
+            spread = np.sqrt(len(data) / rng.chisquare(len(data) - n_factors, len(mu)))
+            law = law.with_sigma(estimate * spread[:, None])
+        if n_factors:
+            free = [0] * group.has_scale + [1] * group.has_offset
+            slopes = np.array([columns for _, columns in factors])
+            roots = np.linalg.cholesky(np.linalg.inv(slopes.transpose(0, 2, 1) @ slopes))
+            apart = (roots @ rng.standard_normal((len(mu), n_factors, 1)))[:, :, 0]
+            best[:, free, 0] += spread[:, None] * apart
+            predicted[:, group.rows] = best[:, 0] * predicted[:, group.rows] + best[:, 1]
+        laws.append(law)
+    return predicted, laws

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,10 @@ from paoswarm.evaluate.comparison import Beliefs, Curve, DataComparison, plain_d
 from paoswarm.evaluate.evaluator import Evaluator
 from paoswarm.least_squares.marginal import log_marginal_likelihoods
 from paoswarm.sampling.adapt import NothingFound
+from paoswarm.sampling.posterior import Posterior
+from paoswarm.sampling.prior import Prior
 from paoswarm.sampling.read_prior import as_given
+from paoswarm.sampling.simulated import SimulatedDraws
 from paoswarm.sampling.target import Interrupted
 from paoswarm.space.names import numbered, text_by_name
 from paoswarm.store.encoding import encode
@@ -56,11 +59,17 @@ class Called:
     fun: Any
     about: dict[str, Any]  # data and the law of the noise, as JSON
     fingerprint: Any
+    as_given: Any = None  # what makes parameters what the user's function gets; None if that takes the array
+
+    @property
+    def comparison(self) -> DataComparison | None:
+        """How outputs are compared with data, if values carry outputs."""
+        return self.fun.comparison if isinstance(self.fun, DataLikelihood) else None
 
     @property
     def n_outputs(self) -> int | None:
         """How many numbers a value carries."""
-        return self.fun.comparison.n_numbers if isinstance(self.fun, DataLikelihood) else 0
+        return 0 if self.comparison is None else self.comparison.n_numbers
 
     @property
     def of_outputs(self) -> Callable[[Floats, Floats], Floats] | None:
@@ -89,19 +98,24 @@ class Called:
 def read_function(function: Any, prior: Any, data: Any, sigma: Any, likelihood: Any, xdata: Any, args: Any) -> Called:
     """Read a log likelihood; or with data a simulator, as `fit` does."""
     if data is None:
-        given = {"sigma": sigma, "xdata": xdata, "likelihood": None if likelihood == "normal" else likelihood}
-        if unused := [name for name, one in given.items() if one is not None]:
+        others = {"sigma": sigma, "xdata": xdata, "likelihood": None if likelihood == "normal" else likelihood}
+        if unused := [name for name, one in others.items() if one is not None]:
             raise ValueError(f"{unused[0]} needs data=: without it the first argument is a log likelihood")
     if not callable(function):
         return Called(function, {}, function)
     own = with_arguments(function if xdata is None else Curve(function, xdata), args)
     fun = as_given(own, prior, as_dict=data is not None)
+    given = None if fun is own else as_given(_itself, prior, as_dict=data is not None)
     if data is None:
-        return Called(fun, {}, to_fingerprint(own))
+        return Called(fun, {}, to_fingerprint(own), given)
     comparison = DataComparison.read(data, sigma, likelihood, Beliefs())
-    given = {"data": data, "sigma": sigma, "likelihood": likelihood, "xdata": xdata}
-    about = {name: encode(plain_data(one)) for name, one in given.items()}
-    return Called(DataLikelihood(fun, comparison), about, to_fingerprint(own))
+    about = {"data": data, "sigma": sigma, "likelihood": likelihood, "xdata": xdata}
+    about = {name: encode(plain_data(one)) for name, one in about.items()}
+    return Called(DataLikelihood(fun, comparison), about, to_fingerprint(own), given)
+
+
+def _itself(x: Any) -> Any:
+    return x
 
 
 class BatchLikelihood:
@@ -192,6 +206,14 @@ class BatchLikelihood:
         self._points.append(x[: len(values)].copy())
         self._outputs.append(values[:, 1:])
         return values[:, 0], why
+
+    def seen(self, posterior: Posterior, prior: Prior, comparison: DataComparison | None, given: Any) -> Posterior:
+        """The posterior, with outputs at its draws, and what makes parameters what the user's function gets."""
+        if comparison is not None:
+            draws, outputs = posterior.weighted.draws, self._joined(self._outputs)
+            simulated = SimulatedDraws.at(prior.places(draws), prior.places(self.points), outputs, comparison)
+            posterior = replace(posterior, simulated=simulated)
+        return replace(posterior, as_given=given)
 
     @property
     def is_replayed(self) -> bool:

@@ -211,7 +211,7 @@ def sample(
 
         posterior = sampled(target, batches, plan, source, wanted, bar, journal)
     batches.warn()
-    return posterior
+    return batches.seen(posterior, law, called.comparison, called.as_given)
 
 
 def sampled(

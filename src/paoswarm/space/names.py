@@ -125,7 +125,7 @@ class ByName:
 
 @dataclass(frozen=True)
 class ByDict:
-    """A function of one point that gets it as a dict, with fixed values. It can be sent between processes."""
+    """A function that gets a point as a dict, with fixed values. It can be sent between processes."""
 
     fun: Callable[..., Any]
     names: Sequence[str]  # in the order of the dict
@@ -133,8 +133,8 @@ class ByDict:
     fixed: Mapping[str, Any]
 
     def __call__(self, x: Floats) -> Any:
-        """Return the value at a point ``(d,)``."""
-        numbers = x.tolist()
+        """Return the value at a point ``(d,)``, or the values at several, then with arrays in the dict."""
+        numbers = x.tolist() if x.ndim == 1 else x.T
         return self.fun(
             {one: self.fixed[one] if one in self.fixed else numbers[self.columns[one]] for one in self.names}
         )
