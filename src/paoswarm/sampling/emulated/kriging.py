@@ -9,8 +9,9 @@ and independent errors :math:`e` of the variance :math:`a^2 \nu` plus what is gi
 :math:`K = k + \nu I`, :math:`A = B^T K^{-1} B` and :math:`P = K^{-1} - K^{-1} B A^{-1} B^T K^{-1}`, lengths and
 :math:`\nu` minimise minus the restricted log likelihood, in which trend and amplitude are integrated and profiled out:
 
-.. math:: \tfrac{n - p}2 \ln y^T P y + \tfrac12 \ln |K| + \tfrac12 \ln |A|, \qquad
-          \text{slope } \tfrac12 \operatorname{tr} (P\, dK) - \tfrac{n - p}{2}\, \frac{y^T P\, dK\, P y}{y^T P y} \tag{E2}
+.. math:: \tfrac{n - p}2 \ln y^T P y + \tfrac12 \ln |K| + \tfrac12 \ln |A|                                 \tag{E2}
+
+which changes with :math:`K` by :math:`\tfrac12 \operatorname{tr} (P\, dK) - \tfrac{n - p}2 (y^T P\, dK\, P y) / (y^T P y)`.
 
 Several outputs share lengths and factors, and have an amplitude each.
 """

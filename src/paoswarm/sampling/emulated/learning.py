@@ -180,8 +180,9 @@ def _moments(z: Floats, log_weights: Floats, target: Target) -> Frame:
     z = z if target.circle is None else target.circle.gathered(z, weights)
     centre = weights @ z
     away = z - centre
-    covariance = (away * weights[:, None]).T @ away
-    return Frame(centre, np.linalg.cholesky(covariance + 1e-12 * np.diag(np.diag(covariance))))
+    covariance: Floats = (away * weights[:, None]).T @ away
+    factor: Floats = np.linalg.cholesky(covariance + 1e-12 * np.diag(np.diag(covariance))).astype(float)
+    return Frame(centre, factor)
 
 
 def _without(left: Floats, j: int) -> Floats:

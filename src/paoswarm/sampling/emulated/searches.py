@@ -6,6 +6,7 @@ import math
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from paoswarm.core.arrays import Floats
@@ -133,7 +134,7 @@ class Climb:
         return End(self.row, frame, self.is_determined)
 
 
-def factor_of(precision: Floats, is_flat: Floats) -> Floats:
+def factor_of(precision: Floats, is_flat: NDArray[np.bool_]) -> Floats:
     """A lower factor of the covariance; along directions without curvature as wide as the prior."""
     widest = np.where(is_flat, *_WIDEST)
     scaled = precision * np.outer(widest, widest)
