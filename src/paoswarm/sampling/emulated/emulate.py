@@ -16,12 +16,14 @@ from paoswarm.core.weights import effective_size, normalise
 from paoswarm.sampling.adapt import NothingFound
 from paoswarm.sampling.assemble_posterior import is_success, message, tail_remarks
 from paoswarm.sampling.emulated.learning import Learner
+from paoswarm.sampling.emulated.output_search import OutputSearch
 from paoswarm.sampling.emulated.searches import FoundEnds, first_draws, search
 from paoswarm.sampling.emulated.simulations import OutputModel, Simulations
 from paoswarm.sampling.emulated.two_stage import Estimate, TwoStage
 from paoswarm.sampling.importance import TRUSTED_K
-from paoswarm.sampling.posterior import DOUBTFUL, FEWER, SHAPE, Posterior, Remark, WeightedDraws
+from paoswarm.sampling.posterior import DOUBTFUL, FEWER, SHAPE, Posterior, Remark
 from paoswarm.sampling.target import Target
+from paoswarm.sampling.weighted_draws import WeightedDraws
 
 _FIRST_SHARE = 0.2  # of the budget, at most, for first draws
 _SEARCH_SHARE = 0.4  # of the budget, with first draws, for a search that is sure of its top
@@ -59,7 +61,11 @@ def emulated_posterior(
     least = _least_production(d, abreast)
     reserve = least + _LEARNING + _LEARNING_EACH * d + (d + 1) * (d + 2) // 2
     soft = int(_SEARCH_SHARE * budget) - n_first
-    found = search(known, n_first, (soft, max(soft, target.n_left - reserve)), abreast, rng)
+    most = max(soft, target.n_left - reserve)
+    if model is None:
+        found = search(known, n_first, (soft, most), abreast, rng)
+    else:
+        found = OutputSearch(known, model, abreast, rng).run(most)
     learner = Learner(known, [end.frame for end in found.ends], model is not None, rng)
     end = target.n_evaluations + int(_LEARNING_SHARE * target.n_left)
     size = _round_up(max(4, d if d < 8 else 2 * d), abreast)
@@ -183,7 +189,7 @@ def _doubts(estimate: Estimate, found: FoundEnds) -> list[Remark]:
         times = "one climb" if found.n_top == 1 else f"{found.n_top} climbs"
         what = "mode" if found.ends and found.ends[0].is_determined else "place, a plateau,"
         texts.append(f"The highest {what} was reached by {times} only, so there may be higher ones; raise maxfev")
-    return [Remark(DOUBTFUL, text) for text in texts]
+    return [Remark(DOUBTFUL, text) for text in [*texts, found.doubt] if text]
 
 
 def _remarks(estimate: Estimate, wanted: int, target: Target) -> list[Remark]:

@@ -26,7 +26,7 @@ _CURVED = 0.5  # curvature, in units of the prior's, below which a direction is 
 _WIDEST = 0.6, 1.0  # standard deviation along directions without curvature: in a box, otherwise
 _LIGHT = 7.0  # log height, and one more for each unknown, below the top from which on an end does not matter
 _DIP = 3.0  # log height by which a point between two ends of one mode may be lower
-_TWICE, _ON_PLATEAU = 2, 5  # climbs to the top with which it is believed
+_TWICE, _ON_PLATEAU = 2, 5  # climbs to the top with which it is believed; many come to a plateau that miss a peak
 _ENOUGH = 9  # climbs after which no more begin if the top was reached twice
 _FEWEST = 3  # with which the search may end where its budget is small
 
@@ -45,16 +45,13 @@ class FoundEnds(NamedTuple):
 
     ends: list[End]
     n_climbs: int
+    is_sure: bool  # whether enough have come to the top
+    doubt: str = ""  # another reason to doubt the top
 
     @property
     def n_top(self) -> int:
         """How many climbs have come to the top."""
         return self.ends[0].n_climbs if self.ends else 0
-
-    @property
-    def is_sure(self) -> bool:
-        """Whether enough climbs have come to the top; to a plateau many come that only miss a peak."""
-        return bool(self.ends) and self.n_top >= (_TWICE if self.ends[0].is_determined else _ON_PLATEAU)
 
 
 def first_draws(n: int, target: Target, rng: np.random.Generator) -> Floats:
@@ -156,7 +153,7 @@ def search(
     height = known.height[:n_first]
     waiting = [i for i in np.argsort(-height, kind="stable").tolist() if np.isfinite(height[i])]
     soft_end, end = (target.n_evaluations + one for one in budget)
-    found, starts, active = FoundEnds([], 0), list[int](), list[Climb]()
+    found, starts, active = FoundEnds([], 0, is_sure=False), list[int](), list[Climb]()
     while True:
         is_late = found.n_climbs >= _FEWEST and target.n_evaluations >= soft_end
         is_enough = found.is_sure and (found.n_climbs >= _ENOUGH or is_late)
@@ -175,7 +172,9 @@ def search(
                 first += len(asked)
         for climb in [climb for climb in active if climb.is_done or is_spent]:
             active.remove(climb)
-            found = FoundEnds(_noted(known, found.ends, climb.end()), found.n_climbs + 1)
+            ends = _noted(known, found.ends, climb.end())
+            is_sure = ends[0].n_climbs >= (_TWICE if ends[0].is_determined else _ON_PLATEAU)
+            found = FoundEnds(ends, found.n_climbs + 1, is_sure)
 
 
 def _next_start(known: Simulations, waiting: list[int], starts: list[int]) -> int:

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from paoswarm.core.arrays import Floats
+from paoswarm.least_squares.loss import Loss
 from paoswarm.sampling.target import Interrupted, Target
 
 
 class OutputModel(Protocol):
     """A likelihood that compares the outputs of a simulator with data: the outputs tell more than one number."""
+
+    loss: Loss  # what the searches of a fit minimise
+    series: Sequence[NDArray[np.intp]]  # rows of the outputs whose order means something
 
     @property
     def outputs(self) -> Floats:
@@ -46,7 +52,7 @@ class Simulations:
         return self._outputs
 
     @property
-    def worked(self) -> np.ndarray:
+    def worked(self) -> NDArray[np.bool_]:
         """Which points have a positive likelihood, and outputs that are known if there is a model."""
         found = np.isfinite(self.log_likelihood)
         return found if self.model is None or self._outputs is None else found & np.isfinite(self._outputs).all(axis=1)
