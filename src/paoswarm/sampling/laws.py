@@ -87,43 +87,6 @@ class Ring(Uniform):
         return np.full(np.shape(x), -math.log(self.high - self.low))
 
 
-class NewStyle:
-    """A distribution of `scipy.stats` that has no ``ppf`` but ``icdf``, such as ``Normal()``, with the older names."""
-
-    def __init__(self, law: Any) -> None:
-        self.law = law
-        self.cdf, self.sf, self.ppf, self.isf = law.cdf, law.ccdf, law.icdf, law.iccdf
-        self.logpdf = law.logpdf
-
-    def support(self) -> tuple[float, float]:
-        """Lower and upper end."""
-        low, high = map(float, self.law.support())
-        return low, high
-
-    def __repr__(self) -> str:
-        return repr(self.law)
-
-
-def is_new_style(law: Any) -> bool:
-    """Whether it is a distribution like ``scipy.stats.Normal()``."""
-    return hasattr(law, "icdf") and hasattr(law, "iccdf") and not isinstance(law, type)
-
-
-def old_style(name: str, law: Any) -> Any:
-    """The same distribution as one of ours, or of SciPy's older ones; raise unless it is one continuous law."""
-    kinds = [kind.__name__ for kind in type(law).__mro__]
-    if "DiscreteDistribution" in kinds:
-        raise ValueError(f"prior {name!r} is discrete; parameters must be continuous")
-    if np.ndim(law.median()):
-        raise ValueError(f"prior {name!r} must be one proper distribution; {law!r} is an array of them")
-    if kinds[0] in ("Normal", "StandardNormal"):  # exact, however far in a tail
-        from scipy import stats
-
-        return stats.norm(float(law.mean()), float(law.standard_deviation()))
-    made = NewStyle(law)
-    return Uniform(*made.support()) if kinds[0] == "Uniform" else made
-
-
 def finite_ends(what: str, low: float, high: float) -> tuple[float, float]:
     """Return both ends of a uniform distribution as floats; raise if they are not finite and in order."""
     low, high = float(low), float(high)

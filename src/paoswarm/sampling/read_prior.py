@@ -11,8 +11,9 @@ from typing import Any, SupportsFloat
 import numpy as np
 
 from paoswarm.sampling.joint_priors import Blocks, is_joint, read_joint
-from paoswarm.sampling.laws import LogUniform, Ring, Uniform, finite_ends, is_new_style, old_style, uniform_ends
+from paoswarm.sampling.laws import LogUniform, Ring, Uniform, finite_ends, uniform_ends
 from paoswarm.sampling.prior import Independent, Prior, Transformed, box_of
+from paoswarm.space.distributions import is_new_style, old_style
 from paoswarm.space.lmfit_parameters import OfParameters, ParametersSpace, are_parameters
 from paoswarm.space.names import ByDict, ByName, WithFixed, numbered
 from paoswarm.space.variables import Periodic, Real, Variable
