@@ -3,35 +3,40 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
 from paoswarm.core.arrays import Floats
-from paoswarm.least_squares.descent import Descent, Precision
+from paoswarm.least_squares.descent import CUT_SHORT, Descent, Precision
 from paoswarm.least_squares.descents import Descents
 from paoswarm.least_squares.loss import Loss
+from paoswarm.least_squares.pool import Pool
 from paoswarm.sampling.adapt import PriorDensity
 from paoswarm.sampling.climbs import distance
-from paoswarm.sampling.emulated.emulator import Frame
 from paoswarm.sampling.emulated.searches import End, FoundEnds, factor_of
-from paoswarm.sampling.emulated.simulations import OutputModel, Simulations
+from paoswarm.sampling.emulated.simulations import Simulations
 
 _REACH = 5.0  # |z| up to which coordinates with a normal prior are searched
 _LOWEST = 7.0  # log height, and one more for each unknown, by which a known point that matters may be lower
 _SURPRISING = 3.0  # log height by which it exceeds the laws around the ends
 _MOST_ENDS = 20
+_TWICE = 2  # searches that have ended at the top
 
 
 class OutputSearch:
     """Gauss-Newton searches in the cube of the prior's coordinates."""
 
-    def __init__(self, known: Simulations, model: OutputModel, at_once: int, rng: np.random.Generator) -> None:
+    def __init__(self, known: Simulations, at_once: int, rng: np.random.Generator) -> None:
+        model = known.model
+        assert model is not None
         self._known = known
         self._flat = PriorDensity(known.target).bounded
         self._reach = np.where(self._flat, 1.0, _REACH)
         circle = known.target.circle
         is_round = np.zeros(known.target.dim, dtype=bool) if circle is None else np.isfinite(circle.width)
-        self._loss = Loss(model.loss.data, model.loss.groups, int(np.count_nonzero(~self._flat)))
+        loss = model.loss
+        self._loss = Loss(loss.data, loss.groups, loss.n_beliefs + int(np.count_nonzero(~self._flat)))
         n = len(known)
         self.searches = Descents(
             self._loss,
@@ -76,26 +81,13 @@ class OutputSearch:
         return np.concatenate([self._known.outputs[row], self._known.z[row][~self._flat]])
 
     def _found(self) -> FoundEnds:
-        """The top, and known points that are higher than normal laws around the ends would have it."""
-        searches, known = self.searches, self._known
-        pool = searches.pool
-        if not math.isfinite(pool.least):
+        searches = self.searches
+        if not math.isfinite(searches.pool.least):
             return FoundEnds([], 0, is_sure=False)
-        n, d = pool.best, known.target.dim
         jacobian = searches.jacobian
-        ends = [self._end(n, searches.rough_jacobian if jacobian is None else jacobian)]
-        heights = known.height[self._rows]
-        for number in np.argsort(-heights, kind="stable").tolist():
-            if not heights[number] > heights[n] - _LOWEST - d or len(ends) == _MOST_ENDS:
-                break
-            z = known.z[self._rows[number]][None]
-            expected = max(
-                known.height[one.row] - distance(z, *one.frame, known.target.circle)[0] ** 2 / 2 for one in ends
-            )
-            if heights[number] > expected + _SURPRISING:
-                rough = Descent(0, pool, number, self._loss, searches.precision or Precision())
-                ends.append(self._end(number, rough.jacobian))
-        n_climbs = sum(one.state != "cut short" for one in searches.ends)
+        jacobian = searches.rough_jacobian if jacobian is None else jacobian
+        precision = searches.precision or Precision()
+        ends = ends_at(self._known, self._rows, searches.pool, self._loss, precision, self._reach, jacobian)
         ends[0] = ends[0]._replace(n_climbs=max(searches.agreement.n_here, 1))
         why = ""
         if searches.contradiction and not searches.is_settled:
@@ -103,20 +95,51 @@ class OutputSearch:
                 "The residuals of the best fit are no noise: a better one was missed, or the model or its errors are "
                 "wrong; raise maxfev"
             )
-        return FoundEnds(ends, n_climbs, searches.agreement.is_settled, why)
+        is_sure = searches.agreement.is_settled or searches.agreement.n_here >= _TWICE
+        return FoundEnds(ends, sum(one.state != CUT_SHORT for one in searches.ends), is_sure, why)
 
-    def _end(self, number: int, jacobian: Floats | None) -> End:
-        """A place with the covariance of a linear model there."""
-        searches, d = self.searches, self._known.target.dim
-        precision = np.zeros((d, d))
-        if jacobian is not None:
-            around = self._loss.around(searches.pool.outputs[number])
-            slope = self._loss.slope(around, jacobian)
-            slope = slope / (2 * self._reach)
-            m = self._loss.n_data + self._loss.n_beliefs
-            left = max(m - d, 1)
-            unit = around.root**2 * m / left if self._loss.n_estimated else 1.0
-            if unit > 0:
-                precision = slope.T @ slope / unit
-        row = self._rows[number]
-        return End(row, Frame(self._known.z[row], factor_of(precision, self._flat)), True)
+
+def ends_at(
+    known: Simulations,
+    rows: Sequence[int],
+    pool: Pool,
+    loss: Loss,
+    precision: Precision,
+    reach: Floats,
+    jacobian: Floats | None,
+) -> list[End]:
+    """The best point of a pool, and points that are higher than normal laws around the ends would have it.
+
+    ``rows`` are the simulations of the pool's points, ``reach`` half the widths of its cube, and ``jacobian`` is the
+    slope of the outputs at the best point.
+    """
+    is_flat = PriorDensity(known.target).bounded
+
+    def end(number: int, jacobian: Floats | None) -> End:
+        factor = factor_of(_precision(loss, pool.outputs[number], jacobian, reach), is_flat)
+        return End.at(known, rows[number], factor, is_determined=True)._replace(n_climbs=0)
+
+    ends = [end(pool.best, jacobian)]
+    heights = known.height[rows]
+    lowest = heights[pool.best] - _LOWEST - known.target.dim
+    for number in np.argsort(-heights, kind="stable").tolist():
+        if not heights[number] > lowest or len(ends) == _MOST_ENDS:
+            break
+        z = known.z[rows[number]][None]
+        laws = [known.height[one.row] - distance(z, *one.frame, known.target.circle)[0] ** 2 / 2 for one in ends]
+        if heights[number] > max(laws) + _SURPRISING:
+            ends.append(end(number, Descent(0, pool, number, loss, precision).jacobian))
+    return ends
+
+
+def _precision(loss: Loss, outputs: Floats, jacobian: Floats | None, reach: Floats) -> Floats:
+    """The curvature of the log posterior where outputs are linear."""
+    d = len(reach)
+    if jacobian is None:
+        return np.zeros((d, d))
+    around = loss.around(outputs)
+    slope = loss.slope(around, jacobian) / (2 * reach)
+    m = loss.n_data + loss.n_beliefs
+    unit = around.root**2 * m / max(m - d, 1) if loss.n_estimated else 1.0
+    found: Floats = slope.T @ slope / unit if unit > 0 else np.zeros((d, d))
+    return found

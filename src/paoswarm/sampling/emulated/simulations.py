@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,15 +16,19 @@ from paoswarm.sampling.target import Interrupted, Target
 class OutputModel(Protocol):
     """A likelihood that compares the outputs of a simulator with data: the outputs tell more than one number."""
 
-    loss: Loss  # what the searches of a fit minimise
-    series: Sequence[NDArray[np.intp]]  # rows of the outputs whose order means something
+    log_likelihood_of: Any  # of outputs (k, m) at parameters (k, d), without a simulation
 
     @property
-    def outputs(self) -> Floats:
+    def outputs(self) -> Any:
         """Outputs ``(n, m)`` at all points evaluated so far, in their order; NaN in rows that failed."""
 
-    def log_likelihood_of(self, outputs: Floats, x: Floats) -> Floats:
-        """The log likelihood ``(k,)`` of outputs ``(k, m)`` at parameters ``(k, d)``: no simulation is needed."""
+    @property
+    def loss(self) -> Loss:
+        """What the searches of a fit minimise."""
+
+    @property
+    def series(self) -> Sequence[NDArray[np.intp]]:
+        """Rows of the outputs whose order means something."""
 
 
 class Simulations:
