@@ -149,8 +149,9 @@ def sample_fit(
         target = Target(batches, prior, DEFAULT_BUDGET * (prior.dim + 2) if budget is None else budget)
         abreast = options.workers.count
 
+        known = Simulations(target, batches)
+
         def draw(pool: DrawPool) -> Posterior:
-            known = Simulations(target, batches)
             values = likelihood.of_outputs(simulated[1], simulated[0])
             known.keep(2 * fit.pool().points - 1, np.where(np.isnan(values), -math.inf, values), simulated[1])
             found = _found(fit, known)
@@ -162,7 +163,7 @@ def sample_fit(
     alone = None if drawn.log_likelihood is None else drawn.log_likelihood - prior.excess(drawn.draws)
     message = f"{posterior.message} Modes that no search of the fit has seen cannot be ruled out."
     posterior = replace(posterior, message=message, weighted=replace(drawn, log_likelihood=alone))
-    return batches.seen(posterior, prior, call.comparison, variables.given)
+    return batches.seen(posterior, prior, call.comparison, variables.given, known.drawn_outputs)
 
 
 def _found(fit: Fit, known: Simulations) -> FoundEnds:

@@ -225,9 +225,14 @@ class BatchLikelihood:
         self._outputs.append(values[:, 1:])
         return values[:, 0], why
 
-    def seen(self, posterior: Posterior, prior: Prior, comparison: DataComparison | None, given: Any) -> Posterior:
+    def seen(
+        self, posterior: Posterior, prior: Prior, comparison: DataComparison | None, given: Any, emulated: Floats | None
+    ) -> Posterior:
         """The posterior, with outputs at its draws, and what makes parameters what the user's function gets."""
-        if comparison is not None:
+        if comparison is not None and emulated is not None:
+            without = emulated[:, : emulated.shape[1] - comparison.beliefs.count]
+            posterior = replace(posterior, simulated=SimulatedDraws(comparison, without))
+        elif comparison is not None:
             draws, outputs = posterior.weighted.draws, self._joined(self._outputs)
             simulated = SimulatedDraws.at(prior.places(draws), prior.places(self.points), outputs, comparison)
             posterior = replace(posterior, simulated=simulated)

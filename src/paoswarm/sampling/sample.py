@@ -225,19 +225,20 @@ def sample(
             bar.show("adaptation", beta=stage["beta"], effective=stage["effective"], efficiency=stage["efficiency"])
             call_back(stage)
 
+        known = Simulations(target, batches if called.comparison is not None else None)
+
         def draw(pool: DrawPool) -> Posterior:
             if not is_emulated:
                 plan = adapt(
                     target, source, n_effective=wanted, known=points, n_prior=first, pool=pool, callback=after_stage
                 )
                 return draw_posterior(target, plan, source, wanted, bar)
-            known = Simulations(target, batches if called.comparison is not None else None)
             search = partial(explore, known, points, workers.count, source)
             return emulated_posterior(known, search, source, wanted, workers.count, bar, call_back)
 
         posterior = sampled(target, batches, draw, source, journal)
     batches.warn()
-    return batches.seen(posterior, law, called.comparison, called.as_given)
+    return batches.seen(posterior, law, called.comparison, called.as_given, known.drawn_outputs)
 
 
 def sampled(

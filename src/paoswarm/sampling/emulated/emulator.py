@@ -151,6 +151,11 @@ class LocalEmulator:
         value = self._of_outputs(means, self._known.target.parameters(z)) if self._by_outputs else means[:, 0]
         return np.minimum(value, self._top + _ABOVE + 0.5 * self._d) + self._log_worked(u)
 
+    def outputs(self, z: Floats) -> Floats:
+        """The outputs at rows of ``z``."""
+        found: Floats = self._middle + self.kriging.predict(self.frame.inner(z, self._circle)) @ self._axes
+        return found
+
     def error(self, z: Floats) -> Floats:
         """The standard deviation of the log likelihood at rows of ``z``."""
         u = self.frame.inner(z, self._circle)
@@ -237,8 +242,14 @@ class Emulator:
         """The standard deviation of the log likelihood at rows of ``z``."""
         return self._by_part(z, LocalEmulator.error)
 
-    def _by_part(self, z: Floats, function: Callable[[LocalEmulator, Floats], Floats]) -> Floats:
-        found, owner = np.empty(len(z)), self.owner(z)
+    def outputs(self, z: Floats) -> Floats:
+        """The outputs ``(n, m)`` at rows of ``z``."""
+        return self._by_part(z, LocalEmulator.outputs, self._known.outputs.shape[1:])
+
+    def _by_part(
+        self, z: Floats, function: Callable[[LocalEmulator, Floats], Floats], shape: tuple[int, ...] = ()
+    ) -> Floats:
+        found, owner = np.empty((len(z), *shape)), self.owner(z)
         for i, part in enumerate(self.parts):
             if (mine := owner == i).any():
                 found[mine] = function(part, z[mine])

@@ -40,6 +40,7 @@ class Simulations:
         self.log_prior: Floats = np.empty(0)
         self.log_likelihood: Floats = np.empty(0)
         self._outputs: Floats | None = None
+        self.drawn_outputs: Floats | None = None  # emulated, at the draws of the posterior
 
     def __len__(self) -> int:
         return len(self.z)
