@@ -129,8 +129,9 @@ def sample(
     emulate : bool, optional
         Whether an emulator learns the likelihood, or with ``data`` the simulator's outputs, from few evaluations and
         proposes the draws; then hundreds of evaluations do what takes thousands without. It takes milliseconds for each
-        of them. By default it does with up to 12 parameters, if there is ``data``, or if ``maxfev`` is below
-        ``300 (d + 1)``. Without ``maxfev`` it takes at most ``200 (d + 2)``.
+        of them, and which points are evaluated depends on the number of workers. By default it does with up to 12
+        parameters, if there is ``data``, or if ``maxfev`` is below ``300 (d + 1)``. Without ``maxfev`` it takes at most
+        ``200 (d + 2)``.
     rng : int, Generator, SeedSequence or None
         Seed.
     store : path or Store, optional
@@ -189,15 +190,22 @@ def sample(
     options = {"vectorized": vectorized, "workers": workers, "store": store, "time_limit": seconds}
     traced = read_traced(engine, called.fun, law.dim, **options)
     calling = CallOptions(vectorized or traced is not None, workers)
-    is_emulated = read_emulate(emulate, budget, law.dim, called, has_first=first is not None, traced=traced)
+    abreast = workers.count
+    if store is not None:
+        store = Store.of(store)
+        recorded = store.recorded("emulate", 0)  # None if a run is recorded that has no emulator
+        abreast = recorded if isinstance(recorded, int) and recorded > 0 else abreast
+        emulate = (None if recorded == 0 else recorded is not None) if emulate is None else emulate
+    is_emulated = read_emulate(
+        emulate, budget, law.dim, called, has_first=first is not None, has_start=start is not None, traced=traced
+    )
     if is_emulated and budget is None:
         budget = DEFAULT_BUDGET * (law.dim + 2)
     journal = None
     if store is not None:
-        store = Store.of(store)
         rng, seed = store.seeded(rng)
         problem = {"prior": encode(prior), "n_particles": first, "start": encode(points), "rng": seed}
-        problem |= called.about | ({"emulate": True} if is_emulated else {})
+        problem |= called.about | ({"emulate": abreast} if is_emulated else {})
         limits = {"n_effective": wanted, "maxfev": budget, "expected": budget, "time_limit": seconds}
         journal = Journal(store, RecordedRun("sample", problem, limits, calling.described), called.fingerprint)
     source = generator(rng)
@@ -233,8 +241,8 @@ def sample(
                     target, source, n_effective=wanted, known=points, n_prior=first, pool=pool, callback=after_stage
                 )
                 return draw_posterior(target, plan, source, wanted, bar)
-            search = partial(explore, known, points, workers.count, source)
-            return emulated_posterior(known, search, source, wanted, workers.count, bar, call_back)
+            search = partial(explore, known, points, abreast, source)
+            return emulated_posterior(known, search, source, wanted, abreast, bar, call_back)
 
         posterior = sampled(target, batches, draw, source, journal)
     batches.warn()
@@ -290,7 +298,7 @@ def read_wanted(n_effective: int) -> int:
 
 
 def read_emulate(
-    emulate: bool | None, budget: int | None, dim: int, called: Called, *, has_first: bool, traced: Any
+    emulate: bool | None, budget: int | None, dim: int, called: Called, *, has_first: bool, has_start: bool, traced: Any
 ) -> bool:
     """Whether an emulator is used: if it is wanted, or if nothing says no and simulations are few."""
     if emulate is not None and flag("emulate", emulate):
@@ -302,7 +310,7 @@ def read_emulate(
     is_small = budget is not None and budget < _SEARCH * (dim + 1)
     if emulate is None and traced is None and not has_first and dim <= MOST_UNKNOWNS:
         return is_small or called.comparison is not None
-    if is_small and emulate is None:
+    if is_small and not has_start:
         least = _SEARCH * (dim + 1)
         warn_user(
             f"maxfev={budget} is too small to search for modes, so modes may be missed: with {dim} "

@@ -195,6 +195,7 @@ def _assembled(
         "validation": learner.validation,
         "modes": target.parameters(known.z[[end.row for end in found.ends if end.n_climbs]]),
         "climbs": np.array([end.n_climbs for end in found.ends if end.n_climbs], dtype=int),
+        "search_settled": found.is_sure and not found.doubt,
         "unattractive": unseen,
     }
     sentence = f"Modes that attract less than {100 * unseen:.2g} % of the starts of searches cannot be ruled out."

@@ -270,14 +270,16 @@ class Emulator:
 class EmulatedTarget(Target):
     """The posterior with an emulated likelihood: whatever works on a target works on it, and costs no simulation."""
 
-    def __init__(self, target: Target, emulator: Emulator) -> None:
-        super().__init__(lambda x: x, target.prior)
-        self.emulator = emulator
+    def __init__(self, known: Simulations, emulator: Emulator) -> None:
+        super().__init__(lambda x: x, known.target.prior)
+        self.emulator, self._allows = emulator, known.allows
 
     def log_likelihood(self, z: Floats) -> Floats:
         """The emulated log likelihood of the rows of ``z``; -inf where the prior is zero."""
         found = np.full(len(z), -np.inf)
         inside = np.isfinite(self.log_prior(z))
+        if self._allows is not None:
+            inside[inside] = self._allows(z[inside])
         if inside.any():
             found[inside] = self.emulator.predict(z[inside])
         self.n_evaluations += int(inside.sum())
