@@ -40,7 +40,13 @@ if TYPE_CHECKING:
 
 _SEARCH = 300  # evaluations, times (d + 1), that the search for modes takes at least (measured on normal posteriors)
 # What JAX does not have, and the values that say that it is not wanted.
-_LACKING: dict[str, Any] = {"vectorized": False, "workers": Workers(), "store": None, "time_limit": None}
+_LACKING: dict[str, Any] = {
+    "vectorized": False,
+    "workers": Workers(),
+    "store": None,
+    "time_limit": None,
+    "unbiased": False,
+}
 
 
 @explains_keywords(
@@ -60,6 +66,7 @@ def sample(
     args: Any = (),
     n_effective: int = 2000,
     n_particles: int | None = None,
+    unbiased: bool = False,
     vectorized: bool = False,
     workers: Any = 1,
     start: Any = None,
@@ -105,6 +112,10 @@ def sample(
     n_particles : int, optional
         Number of first draws from the prior; by default 1000 per parameter, at most 10,000. Modes that cover less than
         ``30 / n_particles`` of the prior may be missed.
+    unbiased : bool
+        Whether values are logarithms of estimates of the likelihood that differ from call to call, and whose mean is
+        the likelihood itself. Draws and evidence are then right for the exact one (pseudo-marginal). If the logarithms
+        have normal noise of standard deviation s, that takes exp(s^2) times the draws.
     vectorized, workers
         As in `minimize`. A simulator is called for one point at a time.
     start : result, array (m, d) or dict, optional
@@ -172,16 +183,16 @@ def sample(
     flag("progress", progress)
     points = known_points(start, law.names)
     workers = Workers.of_batches(workers)
-    called.check(law.dim, vectorized=flag("vectorized", vectorized), engine=engine)
+    called.check(law.dim, vectorized=flag("vectorized", vectorized), unbiased=unbiased, engine=engine)
     options = {"vectorized": vectorized, "workers": workers, "store": store, "time_limit": seconds}
-    traced = read_traced(engine, called.fun, law.dim, **options)
+    traced = read_traced(engine, called.fun, law.dim, unbiased=flag("unbiased", unbiased), **options)
     calling = CallOptions(vectorized or traced is not None, workers)
     journal = None
     if store is not None:
         store = Store.of(store)
         rng, seed = store.seeded(rng)
         problem = {"prior": encode(prior), "n_particles": first, "start": encode(points), "rng": seed}
-        problem |= called.about
+        problem |= called.about | ({"unbiased": True} if unbiased else {})
         limits = {"n_effective": wanted, "maxfev": budget, "expected": budget, "time_limit": seconds}
         journal = Journal(store, RecordedRun("sample", problem, limits, calling.described), called.fingerprint)
     source = generator(rng)
@@ -195,6 +206,7 @@ def sample(
         count = bar.count if progress else None
         batches = BatchLikelihood(evaluate, law.names, count, called.of_outputs, time_limit=seconds)
         target = make_target(batches, law, budget, traced, count)
+        target.is_random = unbiased
         if points is not None:  # an optimisation may have had wider bounds than the prior
             points = target.coordinates(target.within(points) if is_search(start) else points)
 
@@ -286,7 +298,7 @@ def read_traced(engine: Any, fun: Any, dim: int, **options: Any) -> JaxLikelihoo
         return None
     if not isinstance(described, Jax):
         raise ValueError(f"sample has engine='numpy' and engine='jax', got {engine!r}")
-    if wanted := [name for name, default in _LACKING.items() if options[name] != default]:
+    if wanted := [name for name, default in _LACKING.items() if options.get(name, default) != default]:
         if engine == "auto":
             return None
         raise ValueError(
