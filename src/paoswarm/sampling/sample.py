@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.optimize import OptimizeResult
 
 from paoswarm._checks import explains_keywords, flag, positive_number, whole_number
 from paoswarm._extras import ProgressBar, need
@@ -119,8 +120,8 @@ def sample(
     vectorized, workers
         As in `minimize`. A simulator is called for one point at a time.
     start : result, array (m, d) or dict, optional
-        Points near known modes: a result of `minimize` or `minimize_many` (or a list of them), an array, or a dict of
-        values by parameter. They are used in addition to the draws from the prior.
+        Points near known modes: a result of `minimize` or `minimize_many` (or a list of them), of `fit`, an array, or
+        a dict of values by parameter. They are used in addition to the draws from the prior.
     callback : callable, optional
         Called after every stage of the adaptation with a dict of inverse temperature, efficiency, effective size of
         the pool and evaluations. Its return value is ignored.
@@ -181,7 +182,7 @@ def sample(
     seconds = None if time_limit is None else positive_number("time_limit", time_limit)
     first = None if n_particles is None else whole_number("n_particles", n_particles, 2)
     flag("progress", progress)
-    points = known_points(start, law.names)
+    points = known_points(_best_of(start, law.names), law.names)
     workers = Workers.of_batches(workers)
     called.check(law.dim, vectorized=flag("vectorized", vectorized), unbiased=unbiased, engine=engine)
     options = {"vectorized": vectorized, "workers": workers, "store": store, "time_limit": seconds}
@@ -224,6 +225,18 @@ def sample(
         posterior = sampled(target, batches, plan, source, wanted, bar, journal)
     batches.warn()
     return batches.seen(posterior, law, called.comparison, called.as_given)
+
+
+def _best_of(start: Any, names: list[str]) -> Any:
+    """In place of a result without a swarm, that of a fit or of SciPy, its best point."""
+    if not isinstance(start, OptimizeResult) or "swarm" in start:
+        return start
+    best = getattr(start, "best", None)
+    if not isinstance(best, Mapping):
+        return start.x
+    if missing := [name for name in names if name not in best]:
+        raise ValueError(f"start: the result has no unknown {missing[0]!r}, which the prior has")
+    return {name: best[name] for name in names}
 
 
 def sampled(
