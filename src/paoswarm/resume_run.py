@@ -19,7 +19,7 @@ from paoswarm.store.log import DamagedStore, StoreError
 from paoswarm.store.store import Store
 
 _FUNCTIONS: dict[str, Any] = {"minimize": minimize, "minimize_many": minimize_many, "sample": sample, "fit": fit}
-_LARGEST = {"n_particles": 10**7, "workers": 1024, "at_once": 1024}  # what a file alone can ask for
+_LARGEST = {"n_particles": 10**7, "workers": 1024, "at_once": 1024, "emulate": 1024}  # what a file alone can ask for
 _OF_WORKERS = {"workers", "timeout", "retries", "asynchronous"}
 _NOT_ARGUMENTS = {"emulate", "expected", "at_once"} | _OF_WORKERS  # entries of the description that are not arguments
 

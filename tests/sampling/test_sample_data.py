@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy import stats
+from scipy import optimize, stats
 
 import paoswarm as ps
 from paoswarm.evaluate.evaluator import Evaluator
@@ -63,6 +63,8 @@ OTHERS = [
     {"data": ps.Scaled(STRAIGHT, offset=True)},
     {"data": ps.Scaled(STRAIGHT), "sigma": 0.3},
     {"data": ps.Scaled(STRAIGHT), "likelihood": "lognormal"},
+    {"data": ps.Scaled(STRAIGHT), "likelihood": ps.likelihoods.Normal(0.3, relative=0.1)},
+    {"data": ps.Scaled(STRAIGHT, scale=False, offset=True), "sigma": np.linspace(0.2, 0.5, 12)},
 ]
 POINTS = np.array([[3.0, 1.5], [2.0, 1.4], [4.0, 2.0], [3.5, 1.0]])
 
@@ -89,6 +91,8 @@ def test_outputs_are_kept_and_give_the_same_values(given):
     assert_array_equal(batches.outputs[:, ~lost], [line({"level": a, "slope": b})[~lost] for a, b in POINTS])
     assert_array_equal(batches.log_likelihood_of(batches.outputs, batches.points), values)
     assert_array_equal(batches.log_likelihood_of(batches.outputs[1:3], POINTS[1:3]), values[1:3])
+    one_failed = np.vstack([batches.outputs[:1], np.full((1, 12), np.nan)])
+    assert_array_equal(batches.log_likelihood_of(one_failed, POINTS[:2]), [values[0], np.nan])
 
 
 def test_failures_leave_nan_and_known_points_come_first():
@@ -302,3 +306,14 @@ def test_a_run_goes_on_after_its_time_limit(monkeypatch, tmp_path):
         ps.sample(clock.slowly(line), prior, STRAIGHT, rng=1, time_limit=20, **about)
     resumed = ps.sample(clock.slowly(line), prior, STRAIGHT, rng=1, **about)
     assert clock.now == resumed.n_evaluations
+
+
+def test_a_fit_may_be_the_start():
+    fit = ps.fit(line, PRIOR, STRAIGHT, sigma=0.3, rng=1)
+    posterior = ps.sample(line, PRIOR, STRAIGHT, sigma=0.3, start=fit, n_effective=100, rng=1)
+    assert (np.abs(posterior.mean() - fit.x) < WRONG * posterior.std() / math.sqrt(100)).all()
+    with pytest.raises(ValueError, match="no unknown 'height'"):
+        ps.sample(line, {"height": (0, 1)}, STRAIGHT, start=fit)
+    theirs = optimize.minimize(lambda x: (x - 1) @ (x - 1), np.zeros(2))
+    found = ps.sample(lambda x: -((x - 1) @ (x - 1)), [(-5, 5)] * 2, start=theirs, n_effective=100, rng=1)
+    assert np.abs(found.mean() - 1).max() < WRONG * math.sqrt(0.5 / 100)

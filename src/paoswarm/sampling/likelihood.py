@@ -78,12 +78,14 @@ class Called:
         """Log likelihoods of outputs at parameters, if values carry outputs."""
         return self.fun.of_outputs if isinstance(self.fun, DataLikelihood) else None
 
-    def check(self, dim: int, *, vectorized: bool, engine: Any) -> None:
+    def check(self, dim: int, *, vectorized: bool, unbiased: bool, engine: Any) -> None:
         """Raise, or warn, if a simulator cannot be called or compared with its data in this way."""
         if not isinstance(self.fun, DataLikelihood):
             return
         if vectorized:
             raise ValueError("with data=, sample simulates one point at a time; use workers= for several at once")
+        if unbiased:
+            raise ValueError("unbiased=True is for a log likelihood; that of data for random outputs is not unbiased")
         if not isinstance(engine, str) or engine not in ("numpy", "auto"):
             raise ValueError(f"with data=, sample has engine='numpy' alone, got {engine!r}; JAX takes a log likelihood")
         loss = self.fun.comparison.loss(self.fun.comparison.n_numbers or 0)
