@@ -74,7 +74,7 @@ def test_processes_that_are_left_behind_are_noticed_on_systems_that_do_not_tell(
         raise OSError("not supported")
 
     monkeypatch.setattr(os, "pidfd_open", refuse, raising=False)
-    monkeypatch.setattr("paoswarm.evaluate.engines._POLL_SECONDS", 0.02)
+    monkeypatch.setattr("paoswarm.evaluate.engines.POLL_SECONDS", 0.02)
     assert_survives("leaves_a_process_behind_and_kills_itself", workers=2)
 
 

@@ -84,6 +84,10 @@ class Gate:
             self.is_noted = False
             self._pass_on(signal.SIGINT, None)
 
+    def note(self) -> None:
+        """Raise an interrupt later that was raised where it could not end anything."""
+        self.is_noted = self.handler is not None
+
     def handle(self, number: int, frame: FrameType | None) -> None:
         """Raise where the gate is open, and a second time anywhere; otherwise note it."""
         before, now = self.latest, time.monotonic()
