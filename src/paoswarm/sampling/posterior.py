@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from paoswarm._checks import flag, of_kind, whole_number
+from paoswarm._checks import flag, number_between, of_kind, probability, whole_number
 from paoswarm._extras import need
 from paoswarm._text import block, first_rows, remark, rounded, table
 from paoswarm.core.arrays import Floats
@@ -92,8 +92,7 @@ class WeightedDraws:
 
     def quantile(self, share: float) -> Floats:
         """Value of each parameter below which this share of the weight lies, ``(d,)``."""
-        if not 0 <= share <= 1:
-            raise ValueError(f"share must lie between 0 and 1, got {share!r}")
+        share = number_between("share", share, 0.0, 1.0)
         return np.array([weighted_quantile(column, self.weights, share) for column in self.draws.T])
 
     def rows(self, n: int, rng: Seed) -> NDArray[np.intp]:
@@ -254,8 +253,7 @@ class Posterior:
 
     def interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
         """Ends of the central credible interval of each parameter, ``(d,)`` each."""
-        if not 0 < level < 1:
-            raise ValueError(f"level must lie between 0 and 1, got {level!r}")
+        level = probability("level", level)
         return self.quantile((1 - level) / 2), self.quantile((1 + level) / 2)
 
     def resample(self, n: int, rng: Seed = None) -> Floats:
@@ -279,7 +277,8 @@ class Posterior:
         vectorized : bool
             Whether the function takes all draws at once.
         """
-        return values_at(function, self.resample(n, rng), vectorized)
+        of_kind("function", function, Callable, "a function of the parameters")
+        return values_at(function, self.resample(n, rng), flag("vectorized", vectorized))
 
     def compare(self, other: Posterior) -> BayesFactor:
         """Compare with another model of the same data by the evidence."""
