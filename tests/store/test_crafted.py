@@ -113,7 +113,9 @@ def test_a_record_of_nonsense_with_the_right_checksum(lines, tmp_path, name):
 @pytest.mark.parametrize("bounds", NO_BOUNDS, ids=range(len(NO_BOUNDS)))
 def test_bounds_that_make_no_sense(lines, tmp_path, bounds):
     path = tmp_path / "run"
-    path.write_bytes(header_with(lines, lambda header: header["run"]["problem"].update(bounds=bounds)))
+    path.write_bytes(
+        header_with(lines, lambda header: header["run"]["problem"].update(bounds=bounds)) + b"".join(lines[1:])
+    )
     for read in (ps.Store(path).to_dataframe, lambda: RunRoom(path).show({})):
         with pytest.raises(DamagedStore, match=r"damaged in line 1: the recorded bounds .* not changed"):
             read()
@@ -121,7 +123,9 @@ def test_bounds_that_make_no_sense(lines, tmp_path, bounds):
 
 def test_bounds_of_more_variables_than_the_points_have(lines, tmp_path):
     path = tmp_path / "run"
-    path.write_bytes(header_with(lines, lambda header: header["run"]["problem"].update(bounds=[REAL] * 3)))
+    path.write_bytes(
+        header_with(lines, lambda header: header["run"]["problem"].update(bounds=[REAL] * 3)) + b"".join(lines[1:])
+    )
     with pytest.raises(DamagedStore, match="the recorded bounds have 3 variables, its points 2"):
         ps.Store(path).to_dataframe()
 

@@ -279,11 +279,11 @@ class Store:
             if contents.details is not None and recorded.function != "fit":
                 excess = largest_excess(contents.details[numbers], recorded_limits(recorded.problem.get("constraints")))
             space = recorded_space(recorded.problem.get("bounds"))
-            if space is not None and len(space.variables) != x.shape[1]:
+            if space is not None and len(x) and len(space.variables) != x.shape[1]:
                 raise ValueError(f"the recorded bounds have {len(space.variables)} variables, its points {x.shape[1]}")
+            return table(space, x, contents.f[numbers], reasons, contents.times[numbers].tolist(), excess)
         except (ValueError, TypeError) as error:
             raise reader.damaged(str(error), 1) from error
-        return table(space, x, contents.f[numbers], reasons, contents.times[numbers].tolist(), excess)
 
     def _opened(self) -> tuple[Reader, RecordedRun]:
         """Return the file, read as far as its header, and the description in that."""
