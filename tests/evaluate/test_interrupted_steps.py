@@ -54,7 +54,7 @@ EVERY_DOOR = [pytest.param(door, marks=pytest.mark.slow) if door in LONG else do
 
 
 def interrupted_at(step, call):
-    """Make a call and interrupt it at a step: when it calls a function, or has called one; the outcome, and all steps."""
+    """Make a call and interrupt it when it calls a function for the n-th time, or has; the outcome, and all steps."""
     count, outcome = 0, "nothing was heard"
 
     def look(frame, event, argument):
