@@ -143,3 +143,10 @@ def test_a_wait_for_an_executor_that_is_interrupted_holds_no_lock():
             pending.clear()
             assert interrupted_at(step, wait)[0] == "raised", (step, total)
             assert all(is_free(future) for future in pending), step
+
+
+def test_warnings_of_a_call_name_the_line_of_the_user():
+    """And not that of a decorator."""
+    with pytest.warns(RuntimeWarning) as seen:
+        DOORS["sample"](None)
+    assert {one.filename for one in seen} == {__file__}

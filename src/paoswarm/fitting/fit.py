@@ -18,7 +18,7 @@ from paoswarm.core.random import Seed, check_seed
 from paoswarm.evaluate.call_options import CallOptions, Workers
 from paoswarm.evaluate.calls import Objective
 from paoswarm.evaluate.evaluator import Evaluator
-from paoswarm.evaluate.interrupts import interrupted_once
+from paoswarm.evaluate.interrupts import delays_interrupts
 from paoswarm.evaluate.queue import PointQueue, Queue
 from paoswarm.fitting.comparison import Beliefs, DataComparison, Simulation
 from paoswarm.fitting.fit_call import BUDGET, FitCall, Known, read_fit
@@ -148,7 +148,7 @@ def fit(
     return solve_fit(read_fit(**locals()))
 
 
-@interrupted_once()
+@delays_interrupts
 def solve_fit(call: FitCall, known: Known = (), warm: Warm | None = None) -> Fit:
     """Take a fit to its end.
 

@@ -35,7 +35,7 @@ from paoswarm.core.weights import effective_size
 from paoswarm.evaluate.call_options import CallOptions, Workers
 from paoswarm.evaluate.calls import Failed, Objective
 from paoswarm.evaluate.evaluator import Evaluator
-from paoswarm.evaluate.interrupts import interrupted_once
+from paoswarm.evaluate.interrupts import delays_interrupts
 from paoswarm.fitting.comparison import DataComparison
 from paoswarm.fitting.cube import Cube, FittedVariables
 from paoswarm.least_squares.descent import Descent
@@ -153,7 +153,7 @@ class FitLikelihood:
         return likelihood - 0.5 * float(penalty @ penalty) + float(self.prior.excess(x[None])[0])
 
 
-@interrupted_once()
+@delays_interrupts
 def sample_fit(
     fit: Fit, *, n_effective: int, maxfev: float | None, workers: Any, progress: bool, rng: Any, store: Any
 ) -> Posterior:

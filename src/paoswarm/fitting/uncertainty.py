@@ -16,7 +16,7 @@ from paoswarm.core.arrays import Floats
 from paoswarm.evaluate.call_options import CallOptions, Workers
 from paoswarm.evaluate.calls import Objective, with_arguments
 from paoswarm.evaluate.evaluator import Evaluator
-from paoswarm.evaluate.interrupts import interrupted_once
+from paoswarm.evaluate.interrupts import delays_interrupts
 from paoswarm.fitting.cube import FittedVariables
 from paoswarm.fitting.derivatives import FitFunction, Meaning, known_directions, points_of_run
 from paoswarm.fitting.describe import StartPoint, describe
@@ -37,7 +37,7 @@ _FARTHEST = WIDEST / 4
     absolute_sigma="give variance=, that of a datum, if it is known",
     sigma="give variance=, that of a datum, if it is known",
 )
-@interrupted_once()
+@delays_interrupts
 def uncertainty(
     result: Any,
     *,

@@ -20,7 +20,7 @@ from paoswarm.evaluate.call_options import CallOptions, Workers
 from paoswarm.evaluate.calls import RAISED, Objective
 from paoswarm.evaluate.engines import EngineDown
 from paoswarm.evaluate.evaluator import Evaluator
-from paoswarm.evaluate.interrupts import interrupted_once, interruptible
+from paoswarm.evaluate.interrupts import delays_interrupts, interruptible
 from paoswarm.sampling.adapt import Frozen, NothingFound, adapt
 from paoswarm.sampling.assemble_posterior import LEAST, draw_posterior, interrupted_posterior
 from paoswarm.sampling.posterior import Posterior
@@ -45,7 +45,7 @@ _LACKING: dict[str, Any] = {"vectorized": False, "workers": Workers(), "store": 
 
 
 @explains_keywords()
-@interrupted_once()
+@delays_interrupts
 def sample(
     log_likelihood: Objective,
     prior: Any,
