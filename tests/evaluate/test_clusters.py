@@ -36,6 +36,7 @@ def test_ray(tmp_path_factory):
             "the function is sent once",
             "faults",
             "workers killed from outside",
+            "the point of a frozen worker is evaluated elsewhere",
             "a closed executor is refused",
         ]
     finally:
