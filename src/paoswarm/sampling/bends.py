@@ -32,7 +32,7 @@ _BEYOND = 0.25  # widths of the points by which the polynomials follow a paramet
 _OUTLIER = 9.0  # squared deviations above this count as this: single points should not make a neck
 _CHANCE = 1e-4  # of a leading parameter among normal points
 _STEEP = 0.5  # largest change of a coefficient of the log scale in one step
-_TURNS = 6  # least squares and scoring steps after each new term
+_TURNS = 3  # least squares and scoring steps after each new term
 
 _KNOTS = (0.05, 0.2, 0.4, 0.6, 0.8)  # quantiles of a leading parameter between which its ramps rise
 
@@ -163,10 +163,15 @@ def _with_one(t: Floats) -> Floats:
 
 def _columns(t: Floats, terms: Sequence[Term], knots: Floats) -> Floats:
     """The terms, a column each."""
-    return np.array([t[:, j] * _shape(t[:, k], p, knots[k]) for j, k, p in terms]).reshape(-1, len(t)).T
+    if not terms:
+        return np.empty((len(t), 0))
+    kinds = list(dict.fromkeys((k, p) for _, k, p in terms))
+    shapes = np.stack([_shape(t[:, k], p, knots[k]) for k, p in kinds])
+    which = [kinds.index((k, p)) for _, k, p in terms]
+    return (t.T[[j for j, _, _ in terms]] * shapes[which]).T
 
 
-def _shape(u: Floats, p: int, knots: Floats) -> Floats | float:
+def _shape(u: Floats, p: int, knots: Floats) -> Floats:
     if p < 3:
         return u**p
     return np.clip((u - knots[p - 3]) / (knots[p - 2] - knots[p - 3]), 0.0, 1.0)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import OptimizeResult
 from scipy.spatial import KDTree
 
@@ -26,7 +27,7 @@ _SPACING = 0.5  # least distance between starts, in typical distances between dr
 _SORTED = 2000  # best draws among which starts are chosen
 _TREND_DRAWS = 4  # draws per coefficient of the trend, below which there is no trend
 _TREND_FITTED = 10_000  # draws to which the trend is fitted, at most
-_TREND_ROUNDS = 6  # rounds of reweighting in the fit of the trend
+_TREND_ROUNDS = 20  # rounds of reweighting in the fit of the trend
 _CAUCHY = 1.5  # median deviations from the trend at which a draw has half the weight
 _HEAVY = 0.1  # share of E[posterior / proposal] from which on a point is badly covered
 _EXPLAINED = 3.0  # standard deviations of a higher mode within which it is not climbed from
@@ -93,23 +94,29 @@ def spread_out(points: Floats, score: Floats, n: int, chosen: Sequence[int] = ()
 
 @on_one_thread
 def trend(z: Floats, height: Floats) -> Floats:
-    """Quadratic regression of height on place. Cauchy weights keep single modes from bending it."""
+    """Quadratic regression of height on place. Cauchy weights keep single modes from bending it.
+
+    Each round regresses the weighted deviations on the same terms, so the large matrix is factorised once.
+    """
     terms, seen = _quadratic_terms(z[:_TREND_FITTED]), height[:_TREND_FITTED]
     least = 1e-12 * np.ptp(seen) + 1e-100  # an exact quadratic leaves no deviation to divide by
-    trend = np.full(len(seen), np.median(seen))
+    square = terms.T @ terms
+    square[np.diag_indices_from(square)] *= 1 + 1e-10  # there may be fewer draws than terms
+    factor = cho_factor(square, overwrite_a=True)
+    coefficients = np.zeros(len(square))
+    coefficients[0] = np.median(seen)
     for _ in range(_TREND_ROUNDS):
-        away = seen - trend
-        root = 1 / np.sqrt(1 + (away / (_CAUCHY * np.median(np.abs(away)) + least)) ** 2)
-        coefficients = np.linalg.lstsq(terms * root[:, None], seen * root, rcond=None)[0]
-        trend = terms @ coefficients
-    rest = range(_TREND_FITTED, len(z), _TREND_FITTED)
-    return np.concatenate([trend, *(_quadratic_terms(z[i : i + _TREND_FITTED]) @ coefficients for i in rest)])
+        away = seen - terms @ coefficients
+        weights = 1 / (1 + (away / (_CAUCHY * np.median(np.abs(away)) + least)) ** 2)
+        coefficients += cho_solve(factor, terms.T @ (weights * away))
+    parts = range(0, len(z), _TREND_FITTED)
+    return np.concatenate([_quadratic_terms(z[i : i + _TREND_FITTED]) @ coefficients for i in parts])
 
 
 def _quadratic_terms(z: Floats) -> Floats:
     """Terms of a quadratic, a row for every point."""
     rows, columns = np.triu_indices(z.shape[1])
-    return np.concatenate([np.ones((len(z), 1)), z, z[:, rows] * z[:, columns]], axis=1)
+    return np.concatenate([np.ones((1, len(z))), z.T, z.T[rows] * z.T[columns]]).T
 
 
 def badly_covered(target: Target, pool: DrawPool, proposal: Density, modes: list[Mode]) -> Floats:
