@@ -38,6 +38,8 @@ _STRANGE = 8.0  # median surprises of a mode's draws, above which a draw is stra
 _SURPRISE = 1.0  # surprise in log height, up to which no draw is strange
 _COMPARED = 10_000  # draws that are compared with their neighbours, at most
 _NEIGHBOURS = 2  # neighbours per dimension with which a draw is compared
+_TREE_DIMS = 16  # dimensions up to which a tree is faster than all distances
+_BLOCK = 1000  # points whose distances to all others are held at a time
 _PIECES = 20  # pieces of the curve that describes how heights fall around a mode
 _PER_PIECE = 10  # draws per piece, below which there is no curve
 _CURVE_BEYOND = 3.0  # log drop by which the curve may leave its range
@@ -158,8 +160,13 @@ def doubtful_cost() -> int:
 
 def nearest_of(points: Floats, at: Floats, count: int) -> NDArray[np.intp]:
     """Indices ``(m, count)`` of the points that are nearest to each row of ``at``; of all, if there are fewer."""
-    with uninterrupted():  # its threads would go on, and write to arrays that are freed
-        return np.asarray(KDTree(points).query(at, k=[*range(1, min(count, len(points)) + 1)], workers=-1)[1])
+    count = min(count, len(points))
+    if points.shape[1] <= _TREE_DIMS:
+        with uninterrupted():  # its threads would go on, and write to arrays that are freed
+            return np.asarray(KDTree(points).query(at, k=[*range(1, count + 1)], workers=-1)[1])
+    square = (points**2).sum(axis=1)
+    blocks = (square - 2 * at[i : i + _BLOCK] @ points.T for i in range(0, len(at), _BLOCK))
+    return np.concatenate([np.argpartition(block, count - 1, axis=1)[:, :count] for block in blocks])
 
 
 def unexplained(
