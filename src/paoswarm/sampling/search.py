@@ -134,8 +134,13 @@ class SearchState(NamedTuple):
 
     @property
     def n_missing(self) -> int:
-        """Number of climbs that are still to be made; zero or less if there were enough."""
-        return climbs_for(self.n_peaks) - self.n_climbs
+        """Number of climbs that are still to be made; zero or less if there were enough.
+
+        There were enough as well if all climbs, also to light modes and to plateaus, were enough for all these places.
+        """
+        arrived = [place.n_climbs for place in self.places if place.is_settled]
+        everywhere = climbs_for(len(arrived)) - sum(place.n_climbs for place in self.places)
+        return min(climbs_for(self.n_peaks) - self.n_climbs, everywhere)
 
     @property
     def is_ridge(self) -> bool:
@@ -273,7 +278,7 @@ def _send_swarms(task: SearchTask, state: SearchState) -> SearchState:
 def _climb(task: SearchTask, state: SearchState, starts: list[int], budget: int) -> SearchState:
     """Make one round of climbs."""
     circle = task.target.circle
-    found = climb(task.target, task.draws.z[starts], budget)
+    found = climb(task.target, task.draws.z[starts], budget, known=state.modes)
     new = [mode for mode in found.modes if is_new(mode, state.modes, circle)]
     after = state._replace(
         modes=merge(state.modes + found.modes, circle),
