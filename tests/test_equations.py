@@ -115,7 +115,7 @@ def test_every_equation_about_constraints_is_referred_to():
 
 
 def test_every_equation_about_fits_is_referred_to():
-    assert set(FITS) <= referred_to("least_squares", "fitting")
+    assert set(FITS) <= referred_to("least_squares", "evaluate", "fitting")
 
 
 @pytest.mark.parametrize(

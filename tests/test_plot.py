@@ -255,7 +255,7 @@ def test_a_corner_of_chosen_parameters_keeps_their_order():
     ("more", "message"),
     [
         ({}, "11 parameters are too many for one picture; choose up to 10 by names=, of 'parameter_0'"),
-        ({"names": ["rate"]}, "no parameter 'rate'; there are 'parameter_0', "),
+        ({"names": ["rate"]}, "no parameter 'rate'; choose from parameter_0, "),
         ({"names": ["parameter_1"] * 2}, "one or more different parameters"),
         ({"names": []}, "one or more different parameters"),
         ({"names": ["parameter_1"], "truth": [1, 2]}, r"one number for each of \['parameter_1'\], got shape \(2,\)"),

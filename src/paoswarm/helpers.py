@@ -7,8 +7,8 @@ from paoswarm._extras import ProgressBar, cores, need, on_first_use
 if TYPE_CHECKING:
     from paoswarm._checks import choices, counted, flag, number_between, of_kind, positive_number, texts, whole_number
     from paoswarm._text import describe_error, plain, printable, text_of
+    from paoswarm.evaluate.comparison import recorded_comparison
     from paoswarm.evaluate.program_output import read_table
-    from paoswarm.fitting.comparison import recorded_comparison
     from paoswarm.methods import behaviour
     from paoswarm.space.space import Fixed
     from paoswarm.space.variables import Variable
@@ -49,6 +49,6 @@ if not TYPE_CHECKING:  # a type checker that saw it would accept any misspelt na
     homes |= {"behaviour": "paoswarm.methods.behaviour", "describe": "paoswarm.store.encoding"}
     homes |= {"GrowingStore": "paoswarm.store.watch", "is_running": "paoswarm.store.watch"}
     homes |= {"read_table": "paoswarm.evaluate.program_output"}
-    homes |= {"recorded_comparison": "paoswarm.fitting.comparison"}
+    homes |= {"recorded_comparison": "paoswarm.evaluate.comparison"}
     homes |= {"Fixed": "paoswarm.space.space", "Variable": "paoswarm.space.variables"}
     __getattr__, __dir__ = on_first_use(__name__, homes)

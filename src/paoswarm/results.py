@@ -10,7 +10,8 @@ from paoswarm.run.many_result import ManyResult
 from paoswarm.run.observers import History
 from paoswarm.run.result import Result, SearchTable
 from paoswarm.run.stopping import Status
-from paoswarm.sampling.posterior import Posterior, Remark, WeightedDraws
+from paoswarm.sampling.posterior import Posterior, Remark
+from paoswarm.sampling.weighted_draws import WeightedDraws
 from paoswarm.store.watch import Progress
 
 __all__ = [

@@ -9,7 +9,7 @@ from scipy import stats
 from scipy.optimize import minimize_scalar
 
 import paoswarm as ps
-from paoswarm.fitting.comparison import Belief, Beliefs
+from paoswarm.evaluate.comparison import Belief, Beliefs
 from paoswarm.run.read_input import read_space
 
 LAWS = {

@@ -10,7 +10,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
-from paoswarm.sampling.posterior import Posterior, WeightedDraws
+from paoswarm.sampling.posterior import Posterior
+from paoswarm.sampling.weighted_draws import WeightedDraws
 
 
 def posterior(draws, weights, log_likelihood=None, log_prior=None, **more):
@@ -435,8 +436,8 @@ def test_quantiles_and_covariance_of_very_many_draws_are_those_of_sorting_them_a
     shares = (0.0, 1e-5, 0.025, 0.5, 0.975, 0.9999, 1.0)
     expected = [few.quantile(share) for share in shares]
     covariance = few.covariance()
-    monkeypatch.setattr("paoswarm.sampling.posterior._PART", 1000)
-    monkeypatch.setattr("paoswarm.sampling.posterior._SOME", 200)
+    monkeypatch.setattr("paoswarm.sampling.weighted_draws._PART", 1000)
+    monkeypatch.setattr("paoswarm.sampling.weighted_draws._SOME", 200)
     many = WeightedDraws(draws, log_weights)
     for share, quantile in zip(shares, expected, strict=True):
         assert_array_equal(many.quantile(share), quantile)

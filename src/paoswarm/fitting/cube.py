@@ -142,8 +142,12 @@ class FittedVariables:
 
     def point(self, u: Floats) -> Any:
         """What the user's function gets for coordinates ``(k,)`` or ``(m, k)``: the whole point."""
-        rows = np.tile(self.row, (*u.shape[:-1], 1)) if u.ndim > 1 else self.row.copy()
-        rows[..., self.is_fitted] = self.numbers(u)
+        return self.given(self.numbers(u))
+
+    def given(self, x: Floats) -> Any:
+        """The same for fitted numbers."""
+        rows = np.tile(self.row, (*x.shape[:-1], 1)) if x.ndim > 1 else self.row.copy()
+        rows[..., self.is_fitted] = x
         return self.space.given(rows)
 
     def call(self, fun: Objective, u: Floats, *args: Any) -> Any:

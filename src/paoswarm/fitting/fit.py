@@ -17,9 +17,9 @@ from paoswarm.core.arrays import Floats
 from paoswarm.core.random import Seed, check_seed
 from paoswarm.evaluate.call_options import CallOptions, Workers
 from paoswarm.evaluate.calls import Objective
+from paoswarm.evaluate.comparison import Beliefs, DataComparison, Simulation
 from paoswarm.evaluate.evaluator import Evaluator
 from paoswarm.evaluate.queue import PointQueue, Queue
-from paoswarm.fitting.comparison import Beliefs, DataComparison, Simulation
 from paoswarm.fitting.fit_call import BUDGET, FitCall, Known, read_fit
 from paoswarm.fitting.fit_result import Fit
 from paoswarm.fitting.fit_run import Cells, FitRun

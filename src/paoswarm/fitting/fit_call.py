@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from paoswarm._checks import flag, rounded, unmasked
+from paoswarm._checks import flag
 from paoswarm.core.arrays import Floats
 from paoswarm.core.random import Seed, check_seed
 from paoswarm.evaluate.call_options import CallOptions, Workers
 from paoswarm.evaluate.calls import Objective, to_fingerprint, with_arguments
+from paoswarm.evaluate.comparison import Beliefs, Curve, DataComparison, Simulation, plain_data
 from paoswarm.evaluate.constraints import ConstraintSet, without_functions
-from paoswarm.fitting.comparison import Beliefs, Curve, DataComparison, Simulation
 from paoswarm.fitting.cube import Cube
-from paoswarm.least_squares.loss import Scaled
 from paoswarm.least_squares.trust_region import Region
 from paoswarm.run.observers import Notify, read_callback
 from paoswarm.run.read_input import read_space, trial_constraints
@@ -103,7 +102,7 @@ class FitCall:
         """The call as JSON, for its store."""
         problem = {"bounds": encode(self.space.description), "at_once": self.at_once, "rng": self.seed}
         own = ("penalty", "constraints", "x0")
-        problem |= {name: encode(_plain(value)) for name, value in self.given.items() if name not in own}
+        problem |= {name: encode(plain_data(value)) for name, value in self.given.items() if name not in own}
         problem["x0"] = encode(self.given["x0"])
         if "constraints" in self.given:
             problem["constraints"] = encode(without_functions(self.given["constraints"]))
@@ -228,18 +227,6 @@ def _read_starts(x0: Floats | None, space: Space, cube: Cube, allowed: list[Regi
         if not allowed[cell].allows(point):
             raise ValueError(f"x0 violates the constraints: {space.text(cube.row(point, cell))}")
     return list(zip(points, cells.tolist(), strict=True))
-
-
-def _plain(given: Any) -> Any:
-    """An argument without the user's own containers, so that what is equal has the same description."""
-    if isinstance(given, Mapping):
-        return {name: _plain(one) for name, one in given.items()}
-    if isinstance(given, Scaled):
-        return replace(given, data=_plain(given.data))
-    if hasattr(given, "dist") or not hasattr(given, "__len__"):  # a distribution; a number, a law
-        return given
-    array = rounded(np.asarray(unmasked(given)))
-    return given if array.ndim == 0 or array.dtype.kind not in "fiub" else array
 
 
 def _read_constraints(given: Any, cube: Cube) -> tuple[Excess | None, list[Region]]:

@@ -1,15 +1,6 @@
 r"""Posterior draws that start from a fit: from normal laws around its places, not from the prior.
 
-The prior is that of the cube; unknown standard deviations, scales and offsets are integrated out. With the prior
-:math:`1 / \sigma` and flat priors of the factors, an output with :math:`n` data and normal noise, whose best factors
-leave the sum of squares :math:`S`, has the likelihood
-
-.. math:: L = \tfrac12 \Gamma\left(\tfrac{\nu}{2}\right) (\pi S)^{-\nu/2} \, |D' D|^{-1/2}, \qquad \nu = n - j
-          \tag{F11}
-
-with the slopes :math:`D` of the outputs with respect to the :math:`j` factors. For known noise it is the maximum over
-the factors times :math:`|D' D / 2 \pi|^{-1/2}`, with slopes in standard deviations. For other laws than the normal and
-log-normal both are approximations, by a normal law around the best factors.
+The prior is that of the cube; unknown standard deviations, scales and offsets are integrated out (F11).
 
 Normal laws with the covariance (F9) around the best point, and around known points that are too high to belong to it,
 make the first proposal. A few draws say how good it is. If it is good, it is used as it is. If not, laws are fitted to
@@ -25,7 +16,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.special import gammaln
 
 from paoswarm._checks import flag, whole_number
 from paoswarm._extras import ProgressBar
@@ -33,20 +23,19 @@ from paoswarm.core.arrays import Array, Floats
 from paoswarm.core.random import generator
 from paoswarm.core.weights import effective_size
 from paoswarm.evaluate.call_options import CallOptions, Workers
-from paoswarm.evaluate.calls import Failed, Objective
+from paoswarm.evaluate.comparison import DataComparison
 from paoswarm.evaluate.evaluator import Evaluator
-from paoswarm.fitting.comparison import DataComparison
 from paoswarm.fitting.cube import Cube, FittedVariables
 from paoswarm.least_squares.descent import Descent
-from paoswarm.least_squares.loss import Loss
 from paoswarm.least_squares.trust_region import Region
 from paoswarm.sampling.adapt import UNSURE, Frozen, PriorDensity, draw_into, refine
 from paoswarm.sampling.climbs import Mode, distance, log_volume
 from paoswarm.sampling.densities import Blend, Circle, Mixture
+from paoswarm.sampling.likelihood import BatchLikelihood, DataLikelihood
 from paoswarm.sampling.posterior import Posterior
 from paoswarm.sampling.prior import UniformBox
 from paoswarm.sampling.proposals import DrawPool, blend, fit_laws, make_ladder, with_heavy_tail, wrapped
-from paoswarm.sampling.sample import BatchLikelihood, read_wanted, sampled
+from paoswarm.sampling.sample import read_wanted, sampled
 from paoswarm.sampling.target import Target
 from paoswarm.store.encoding import encode
 from paoswarm.store.journal import Journal
@@ -65,21 +54,6 @@ _ROUNDS = 6  # of such draws, at most, each followed by a new fit
 _GOOD = 0.5  # efficiency from which on a proposal is not improved: the rest costs more than it saves
 _USABLE = 0.05  # efficiency below which the full adaptation of `sample` takes over
 _MOST_FREEDOM = 30  # degrees of freedom of the proposal: with more it is as good as normal
-
-
-def log_marginal_likelihood(loss: Loss, y: Floats) -> float:
-    """The log likelihood of the data (F11) for a vector of outputs; NaN where the factors are not determined."""
-    total = -0.5 * loss.minus_two_log_likelihood(y)
-    for group, score in zip(loss.groups, loss.around(y).groups, strict=True):
-        n = len(loss.own(group, loss.data))
-        nu = n - group.has_scale - group.has_offset
-        if score.columns is not None:
-            total -= 0.5 * float(np.linalg.slogdet(score.columns.T @ score.columns / (2 * math.pi))[1])
-        if group.law.estimates_sigma:
-            if nu <= 0:
-                return math.nan
-            total += float(gammaln(nu / 2)) - math.log(2) + nu / 2 * math.log(2 / n) + n / 2
-    return total if math.isfinite(total) else math.nan
 
 
 class CubePrior(UniformBox):
@@ -117,11 +91,12 @@ class CubePrior(UniformBox):
 
 
 @dataclass(frozen=True)
-class FitLikelihood:
-    """The log likelihood at the user's continuous numbers, with the user's priors. It can be sent between processes."""
+class FitLikelihood(DataLikelihood):
+    """The log likelihood at the user's continuous numbers, with the user's priors. It can be sent between processes.
 
-    simulate: Objective
-    comparison: DataComparison
+    The simulator takes points as it gets them in the fit.
+    """
+
     variables: FittedVariables
     prior: CubePrior
     region: Region
@@ -132,24 +107,26 @@ class FitLikelihood:
         if not self.region.allows((u - self.prior.low) / (self.prior.high - self.prior.low)):
             return -math.inf
         point = self.variables.point(u)
-        answer = self.simulate(point)
-        if isinstance(answer, Failed):
-            return answer
         beliefs = self.comparison.beliefs.residuals(point)
-        vector = np.concatenate([self.comparison.vector(answer), beliefs])
-        return self.at(x, vector)
+        if not np.isfinite(beliefs).all():
+            return -math.inf
+        return self.compared(x, self.simulate(point), beliefs)
+
+    def of_outputs(self, outputs: Floats, x: Floats) -> Floats:
+        """Log likelihoods ``(k,)`` for outputs and residuals of beliefs ``(k, m)`` at numbers ``(k, d)``."""
+        beliefs = self.comparison.beliefs
+        penalty = outputs[:, outputs.shape[1] - beliefs.count + len(beliefs.priors) :]
+        return super().of_outputs(outputs, x) - 0.5 * (penalty**2).sum(axis=1) + self.prior.excess(x)
 
     def at_point(self, point: Floats, vector: Floats) -> float:
         """The same at a point of the cube where the vector of outputs and beliefs is known; minus infinity for NaN."""
-        found = self.at(self.variables.numbers(self.prior.low + point * (self.prior.high - self.prior.low)), vector)
+        x = self.numbers(point[None])
+        found = float(self.of_outputs(vector[None], x)[0])
         return found if math.isfinite(found) else -math.inf
 
-    def at(self, x: Floats, vector: Floats) -> float:
-        """The same at the user's numbers."""
-        beliefs = self.comparison.beliefs
-        penalty = vector[len(vector) - beliefs.count + len(beliefs.priors) :]
-        likelihood = log_marginal_likelihood(self.comparison.loss(len(vector)), vector)
-        return likelihood - 0.5 * float(penalty @ penalty) + float(self.prior.excess(x[None])[0])
+    def numbers(self, points: Floats) -> Floats:
+        """The user's numbers at points ``(k, n)`` of the cube."""
+        return self.variables.numbers(self.prior.low + points * (self.prior.high - self.prior.low))
 
 
 def sample_fit(
@@ -177,10 +154,11 @@ def sample_fit(
     source = generator(rng)
     with (
         journal or nullcontext(),
-        Evaluator(likelihood, options, journal, minus_inf_fails=False) as evaluate,
+        Evaluator(likelihood, options, journal, minus_inf_fails=False, n_details=len(solution.outputs)) as evaluate,
         ProgressBar(flag("progress", progress), budget) as bar,
     ):
-        batches = BatchLikelihood(evaluate, prior.names, bar.count if progress else None)
+        count = bar.count if progress else None
+        batches = BatchLikelihood(evaluate, prior.names, count, likelihood.of_outputs, _known(fit, likelihood))
         target = Target(batches, prior, budget)
         modes = _modes(fit, likelihood, target.circle)
         freedom = _MOST_FREEDOM if solution.is_noise_known else min(max(solution.degrees_of_freedom, 3), _MOST_FREEDOM)
@@ -190,7 +168,15 @@ def sample_fit(
     drawn = posterior.weighted
     alone = None if drawn.log_likelihood is None else drawn.log_likelihood - prior.excess(drawn.draws)
     message = f"{posterior.message} Modes that no search of the fit has seen cannot be ruled out."
-    return replace(posterior, message=message, weighted=replace(drawn, log_likelihood=alone))
+    posterior = replace(posterior, message=message, weighted=replace(drawn, log_likelihood=alone))
+    return batches.seen(posterior, prior, call.comparison, variables.given)
+
+
+def _known(fit: Fit, likelihood: FitLikelihood) -> tuple[Floats, Floats]:
+    """All points of the best cell that were simulated, as the user's numbers, and their outputs; NaN if they failed."""
+    pool, m = fit.pool(), len(fit.solution.outputs)
+    outputs = [one if len(one) else np.full(m, np.nan) for one in pool.outputs]
+    return likelihood.numbers(pool.points), np.array(outputs).reshape(-1, m)
 
 
 def _modes(fit: Fit, likelihood: FitLikelihood, circle: Circle | None) -> list[Mode]:

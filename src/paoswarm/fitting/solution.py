@@ -23,7 +23,7 @@ from scipy.linalg import null_space
 from scipy.special import chdtr, chdtrc
 
 from paoswarm.core.arrays import Floats
-from paoswarm.fitting.comparison import DataComparison
+from paoswarm.evaluate.comparison import DataComparison
 from paoswarm.fitting.cube import Cube
 from paoswarm.fitting.describe import Spot
 from paoswarm.fitting.fit_uncertainty import FitUncertainty, reach_of

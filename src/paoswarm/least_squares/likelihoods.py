@@ -25,7 +25,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
-from scipy.special import gammaln, ndtr, xlog1py, xlogy
+from scipy.special import gammaln, ndtr, ndtri, xlog1py, xlogy
 
 from paoswarm._checks import choices, real_number
 from paoswarm.core.arrays import Floats
@@ -38,9 +38,9 @@ _SMALLEST = 1e-150  # of sigma: its square must not underflow
 class Scored(NamedTuple):
     """Residuals of some data, and what goes with them."""
 
-    residuals: Floats  # (j, n): most laws have one for each datum
-    slopes: Floats  # (j, n), with respect to the prediction
-    sigma: Floats  # (n,), standard deviation or scale of each datum
+    residuals: Floats  # (j, ..., n): most laws have one for each datum
+    slopes: Floats  # (j, ..., n), with respect to the prediction
+    sigma: Floats  # (..., n), standard deviation or scale of each datum
 
 
 @dataclass(frozen=True)
@@ -54,16 +54,30 @@ class Likelihood:
         """Raise if the law cannot have produced these data."""
 
     def scored(self, mu: Floats, data: Floats) -> Scored:
-        """Residuals of predictions ``mu`` (n,); NaN where the law does not allow a prediction."""
+        """Residuals of predictions ``mu``, (n,) or (k, n); NaN where the law does not allow a prediction."""
         raise NotImplementedError
 
     def information(self, mu: Floats, sigma: Floats) -> Floats:
         """Fisher's information of each datum about its prediction; ``sigma`` is that of `scored`."""
         raise NotImplementedError
 
-    def constant(self, data: Floats) -> float:
-        """What is added to the deviance to make minus twice the log likelihood; without the part of sigma."""
-        return 0.0
+    def constants(self, data: Floats) -> Floats:
+        """What is added to each deviance to make minus twice a log density; without the part of sigma."""
+        return np.zeros(len(data))
+
+    def log_densities(self, mu: Floats, data: Floats) -> Floats:
+        """Log densities ``(k, n)`` of the data for predictions ``(k, n)``, with the estimated sigma if it is unknown.
+
+        NaN where the law does not allow a prediction.
+        """
+        scored = self.scored(mu, data)
+        base = scored.sigma if self.estimates_sigma else getattr(self, "sigma", 1.0)
+        found: Floats = -0.5 * ((scored.residuals**2).sum(axis=0) + self.constants(data)) - np.log(base)
+        return found
+
+    def draw(self, mu: Floats, rng: np.random.Generator) -> Floats:
+        """Data that the law might have produced for predictions; sigma must be known."""
+        raise NotImplementedError
 
     def part(self, rows: NDArray[Any]) -> Likelihood:
         """The law of some of the data."""
@@ -130,21 +144,27 @@ class _LocationScale(Likelihood):
         """Information of a datum about the location of z."""
         return 1.0
 
-    def _estimated(self, apart: Floats) -> float:
-        """The sigma at which the likelihood of deviations is largest: there the mean of ``z rho'(z) / 2`` is one."""
-        largest = math.sqrt(float(np.mean(apart * apart)))  # rho grows at most like z**2
-        if not math.isfinite(largest):
-            return math.nan
-        if largest <= _SMALLEST:
-            return _SMALLEST
+    def _estimated(self, apart: Floats) -> Floats:
+        """The sigma ``(..., 1)`` at which the likelihood of deviations ``(..., n)`` is largest.
+
+        There the mean of ``z rho'(z) / 2`` is one.
+        """
+        largest = np.sqrt(np.mean(apart * apart, axis=-1, keepdims=True))  # rho grows at most like z**2
+        found: Floats = np.maximum(np.where(np.isfinite(largest), largest, np.nan), _SMALLEST)
+        z = apart / found
+        is_less = (np.mean(z * self.rho(z)[1], axis=-1, keepdims=True) - 1 <= -_STILL) & (found > _SMALLEST)
+        for row in map(tuple, np.argwhere(is_less)):
+            found[row] = self._estimated_below(float(found[row]), apart[row[:-1]])
+        return found
+
+    def _estimated_below(self, largest: float, apart: Floats) -> float:
+        """The same for deviations ``(n,)``, if it is known to be less than a number."""
 
         def excess(log_sigma: float) -> float:
             z = apart / math.exp(log_sigma)
             return float(np.mean(z * self.rho(z)[1])) - 1
 
         high = math.log(largest)
-        if excess(high) > -_STILL:
-            return largest
         low = high - 1
         while excess(low) < 0:
             high, low = low, 3 * low - 2 * high
@@ -157,9 +177,17 @@ class _LocationScale(Likelihood):
         """The integral of ``exp(-rho / 2)`` over z."""
         return math.sqrt(2 * math.pi)
 
-    def constant(self, data: Floats) -> float:
-        """Twice the log of the area below the density, for each datum."""
-        return 2 * len(data) * math.log(self._area)
+    def constants(self, data: Floats) -> Floats:
+        """Twice the log of the area below the density."""
+        return np.full(len(data), 2 * math.log(self._area))
+
+    def draw(self, mu: Floats, rng: np.random.Generator) -> Floats:
+        """Predictions and noise."""
+        return mu + self.scored(mu, mu).sigma * self.deviates(mu.shape, rng)
+
+    def deviates(self, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
+        """Draws of z."""
+        return rng.standard_normal(shape)
 
 
 @dataclass(frozen=True)
@@ -234,9 +262,14 @@ class LogNormal(_LocationScale):
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.where(mu > 0, np.log(mu / data), np.nan), 1 / mu
 
-    def constant(self, data: Floats) -> float:
+    def constants(self, data: Floats) -> Floats:
         """That of the normal law, and the logarithms of the data."""
-        return super().constant(data) + 2 * float(np.log(data).sum())
+        return super().constants(data) + 2 * np.log(data)
+
+    def draw(self, mu: Floats, rng: np.random.Generator) -> Floats:
+        """Predictions times the exponential of normal noise."""
+        found: Floats = mu * np.exp(self.sigma * self.deviates(mu.shape, rng))
+        return found
 
 
 @dataclass(frozen=True)
@@ -266,9 +299,14 @@ class Poisson(Likelihood):
         """One over the variance."""
         return 1 / mu
 
-    def constant(self, data: Floats) -> float:
+    def constants(self, data: Floats) -> Floats:
         """What the deviance leaves out."""
-        return 2 * float((gammaln(data + 1) + data - xlogy(data, data)).sum())
+        found: Floats = 2 * (gammaln(data + 1) + data - xlogy(data, data))
+        return found
+
+    def draw(self, mu: Floats, rng: np.random.Generator) -> Floats:
+        """Counts; NaN where a prediction is not above zero."""
+        return np.where(mu > 0, rng.poisson(np.where(mu > 0, mu, 0.0)), np.nan)
 
 
 @dataclass(frozen=True)
@@ -292,6 +330,10 @@ class StudentT(_LocationScale):
     def rho(self, z: Floats) -> tuple[Floats, Floats]:
         """The deviance and half of its derivative."""
         return (self.df + 1) * np.log1p(z * z / self.df), (self.df + 1) * z / (self.df + z * z)
+
+    def deviates(self, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
+        """Draws of Student's law."""
+        return rng.standard_t(self.df, shape)
 
     @property
     def _information(self) -> float:
@@ -326,6 +368,12 @@ class Huber(_LocationScale):
         size = np.abs(z)
         inside = size <= self.k
         return np.where(inside, z * z, 2 * self.k * size - self.k**2), np.where(inside, z, self.k * np.sign(z))
+
+    def deviates(self, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
+        """Draws of the normal law between -k and k, and of the exponential law beyond."""
+        middle = ndtri(rng.uniform(ndtr(-self.k), ndtr(self.k), shape))
+        tail = rng.choice([-1.0, 1.0], shape) * (self.k + rng.exponential(1 / self.k, shape))
+        return np.where(rng.random(shape) < self._information, middle, tail)
 
     @property
     def _information(self) -> float:

@@ -177,9 +177,7 @@ class Loss:
         return tuple(self._score(group, self.own(group, y)) for group in self.groups)
 
     def _score(self, group: Group, mu: Floats) -> GroupScore:
-        data, (a, b), columns = self.own(group, self.data), (1.0, 0.0), None
-        if group.has_scale or group.has_offset:
-            (a, b), columns = _solved(group, mu, data)
+        data, ((a, b), columns) = self.own(group, self.data), self.factors(group, mu)
         scored = group.law.scored(a * mu + b, data)
         flat = scored.residuals.ravel()
         deviance = float(flat @ flat)
@@ -187,16 +185,19 @@ class Loss:
             deviance += len(data) * (2 * math.log(scored.sigma[0]) - 1)
         return GroupScore(scored, deviance, (a, b), columns)
 
+    def factors(self, group: Group, mu: Floats) -> tuple[tuple[float, float], Floats | None]:
+        """The best scale and offset of a group, and the slopes of its residuals with respect to them, if any."""
+        if group.has_scale or group.has_offset:
+            return _solved(group, mu, self.own(group, self.data))
+        return (1.0, 0.0), None
+
     def minus_two_log_likelihood(self, y: Floats) -> float:
         """Minus twice the log likelihood of the data, with the estimated sigma where that is unknown."""
         total = 0.0
-        for group, score in zip(self.groups, self._scores(y), strict=True):
-            data = self.own(group, self.data)
-            flat, sigma = score.scored.residuals.ravel(), score.scored.sigma
-            total += float(flat @ flat) + group.law.constant(data)
-            if hasattr(group.law, "sigma"):
-                base = sigma if group.law.estimates_sigma else np.broadcast_to(group.law.sigma, data.shape)
-                total += 2 * float(np.log(base).sum())
+        for group in self.groups:
+            mu = self.own(group, y)
+            (a, b), _ = self.factors(group, mu)
+            total -= 2 * float(group.law.log_densities(a * mu + b, self.own(group, self.data)).sum())
         return total
 
     def predicted(self, y: Floats) -> Floats:

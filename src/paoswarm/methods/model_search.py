@@ -299,6 +299,15 @@ def _modelled(memory: ModelMemory) -> tuple[ModelMemory, LocalModel | None]:
     return memory._replace(hessian=hessian, region=region), model
 
 
+def promised(memory: ModelMemory, low: Floats, high: Floats, radius: float) -> float:
+    """How far the value falls in the latest model, within so many radii of the region; infinite without a model."""
+    memory, model = _modelled(memory)
+    if model is None:
+        return math.inf
+    step = lowest(memory.region, model, low, high, radius)
+    return -float(model.change(step[None])[0])
+
+
 def _growth(share: float, length: float, radius: float) -> float:
     """The factor of the radius after a step of this length that kept this share of its promise."""
     if share >= _GOOD:

@@ -16,11 +16,12 @@ from paoswarm.sampling.adapt import LATE, UNSURE, Frozen
 from paoswarm.sampling.densities import fit
 from paoswarm.sampling.importance import TRUSTED_K, Production, produce
 from paoswarm.sampling.moves import metropolis_cost
-from paoswarm.sampling.posterior import DOUBTFUL, FEWER, SHAPE, Posterior, Remark, WeightedDraws
+from paoswarm.sampling.posterior import DOUBTFUL, FEWER, SHAPE, Posterior, Remark
 from paoswarm.sampling.proposals import DrawPool
 from paoswarm.sampling.search import RIDGE
 from paoswarm.sampling.target import NOISY, Bridge, Interrupted, Target
 from paoswarm.sampling.tempered import TemperedResult, pass_cost, pass_problem, tempered
+from paoswarm.sampling.weighted_draws import WeightedDraws
 
 LEAST = 100  # effective draws; with fewer the tail of the weights cannot be judged
 _INEFFICIENT = 0.02  # effective draws per evaluation below which moves may be cheaper than importance sampling

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -11,18 +11,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from paoswarm._checks import flag, of_kind, whole_number
+from paoswarm._checks import flag, of_kind, probability, whole_number
 from paoswarm._extras import need
 from paoswarm._text import block, first_rows, remark, rounded, table
 from paoswarm.core.arrays import Floats
 from paoswarm.core.random import Seed, generator
-from paoswarm.core.weights import effective_size, normalise, systematic
-from paoswarm.sampling.densities import scatter_matrix
-from paoswarm.sampling.views import dataset, datatree, values_at
-
-_PART = 2**20  # draws
-_SOME = 2**14  # draws that say about where a quantile of millions lies
-
+from paoswarm.sampling.simulated import SimulatedDraws
+from paoswarm.sampling.views import columns_of, dataset, datatree, values_at
+from paoswarm.sampling.weighted_draws import WeightedDraws
+from paoswarm.space.names import NamedArray
 
 DOUBTFUL = "doubtful value"
 FEWER = "fewer draws"
@@ -45,87 +42,6 @@ class Remark(NamedTuple):
 
     kind: str
     text: str
-
-
-@dataclass(frozen=True, eq=False)
-class WeightedDraws:
-    """Draws with weights, as `sample` made them.
-
-    Moments of the draws need the weights, for example ``np.average(w.draws, axis=0, weights=w.weights)``. For draws
-    that can be used without weights, see `Posterior.draws`.
-
-    Attributes
-    ----------
-    draws : array (n, d)
-        Parameters of each draw.
-    log_weights : array (n,)
-        Logarithms of the weights, up to a constant.
-    log_likelihood, log_prior : array (n,), optional
-        Log likelihood, and log prior density of the parameters, at the draws. None if not known.
-    """
-
-    draws: Floats
-    log_weights: Floats
-    log_likelihood: Floats | None = None
-    log_prior: Floats | None = None
-
-    @cached_property
-    def weights(self) -> Floats:
-        """Weights of the draws, ``(n,)``; they sum to one."""
-        return normalise(self.log_weights)
-
-    @property
-    def effective_size(self) -> float:
-        """Effective sample size of the weights (Kish): the number of equally weighted draws they are worth."""
-        return effective_size(self.log_weights)
-
-    def mean(self) -> Floats:
-        """Weighted mean, ``(d,)``."""
-        return self.weights @ self.draws
-
-    def covariance(self) -> Floats:
-        """Weighted covariance, ``(d, d)``."""
-        mean = self.mean()
-        parts = range(0, len(self.draws), _PART)  # of millions of draws, so that temporary arrays stay small
-        each = (scatter_matrix((self.draws[i : i + _PART] - mean).T, self.weights[i : i + _PART]) for i in parts)
-        return np.sum(list(each), axis=0)
-
-    def quantile(self, share: float) -> Floats:
-        """Value of each parameter below which this share of the weight lies, ``(d,)``."""
-        if not 0 <= share <= 1:
-            raise ValueError(f"share must lie between 0 and 1, got {share!r}")
-        return np.array([weighted_quantile(column, self.weights, share) for column in self.draws.T])
-
-    def rows(self, n: int, rng: Seed) -> NDArray[np.intp]:
-        """Rows of ``n`` draws of equal weight, in random order."""
-        source = generator(rng)
-        return source.permutation(systematic(self.weights, n, source))
-
-
-def weighted_quantile(values: Floats, weights: Floats, share: float) -> float:
-    """The least of the values up to which this share of the weights lies; the weights sum to one.
-
-    Of very many values only those around the quantile are sorted: some of them say about where it is.
-    """
-    before = 0.0
-    if len(values) > _PART:
-        some = slice(None, None, len(values) // _SOME)
-        order = np.argsort(values[some])
-        below = np.cumsum(weights[some][order])
-        size = float(below[-1] ** 2 / np.sum(weights[some] ** 2))  # effective
-        margin = 6 * max(share * (1 - share), 1 / size) ** 0.5 / size**0.5
-        ends = np.searchsorted(below / below[-1], (share - margin, share + margin))
-        low = values[some][order][ends[0] - 1] if ends[0] > 0 else -np.inf
-        high = values[some][order][ends[1]] if ends[1] < len(order) else np.inf
-        near = (values > low) & (values <= high)
-        before = float(weights @ (values <= low))
-        if before < share <= before + float(weights[near].sum()):
-            values, weights = values[near], weights[near]
-        else:
-            before = 0.0
-    order = np.argsort(values)
-    below = before + np.cumsum(weights[order])
-    return float(values[order][min(int(np.searchsorted(below, share)), len(values) - 1)])
 
 
 class BayesFactor(NamedTuple):
@@ -186,6 +102,10 @@ class Posterior:
         What there is to know about the result, by kind; see `Remark`.
     seed : int
         Seed of the choice of `draws`. `sample` takes it from ``rng``, so a run with the same seed has the same draws.
+    simulated : SimulatedDraws or None
+        Outputs of the simulator at the weighted draws, if data were given.
+    as_given : callable or None
+        What makes parameters ``(d,)`` or ``(n, d)`` what the user's function gets.
     """
 
     names: list[str]
@@ -200,6 +120,8 @@ class Posterior:
     message: str = ""
     seed: int = 0
     remarks: tuple[Remark, ...] = ()
+    simulated: SimulatedDraws | None = None
+    as_given: Callable[[Floats], Any] | None = None
 
     @property
     def draws(self) -> Floats:
@@ -248,38 +170,123 @@ class Posterior:
         """Posterior standard deviations, ``(d,)``."""
         return np.sqrt(np.diag(self.covariance()))
 
-    def quantile(self, share: float) -> Floats:
-        """Value of each parameter below which this share of the posterior lies, ``(d,)``."""
-        return self.weighted.quantile(share)
+    def __getitem__(self, names: str | Sequence[str]) -> Floats:
+        """Draws of one parameter, ``(n,)``, or of several, ``(n, k)``: columns of `draws`."""
+        return self.draws[:, self._columns(names)]
+
+    def __iter__(self) -> Iterator[Any]:
+        """Raise: a posterior is no sequence."""
+        raise TypeError("a posterior cannot be iterated over; its draws are posterior.draws, its parameters .names")
+
+    def _columns(self, names: str | Sequence[str] | None) -> Any:
+        """The column of a parameter, or those of several; all for None."""
+        return slice(None) if names is None else columns_of("names", names, self.names)
+
+    def quantile(self, share: ArrayLike, names: str | Sequence[str] | None = None) -> Floats:
+        """Value of each parameter below which this share of the posterior lies.
+
+        Parameters
+        ----------
+        share : float or list of float
+            Between 0 and 1.
+        names : str or list of str, optional
+            Of the parameters; by default all.
+
+        Returns
+        -------
+        array (d,), (k, d) for k shares
+            Without the last axis for the name of one parameter.
+        """
+        return self.weighted.quantile(share)[..., self._columns(names)]
 
     def interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
         """Ends of the central credible interval of each parameter, ``(d,)`` each."""
-        if not 0 < level < 1:
-            raise ValueError(f"level must lie between 0 and 1, got {level!r}")
-        return self.quantile((1 - level) / 2), self.quantile((1 + level) / 2)
+        low, high = self.quantile([(1 - probability("level", level)) / 2, (1 + level) / 2])
+        return low, high
 
     def resample(self, n: int, rng: Seed = None) -> Floats:
         """Another ``n`` draws of equal weight, ``(n, d)``, in random order; some occur more than once."""
         return self.weighted.draws[self.weighted.rows(whole_number("n", n, 1), rng)]
 
     def predict(
-        self, function: Callable[[Floats], ArrayLike], n: int = 1000, rng: Seed = None, *, vectorized: bool = False
-    ) -> NDArray[Any]:
+        self,
+        function: Callable[..., Any] | Mapping[str, Callable[..., Any]] | None = None,
+        n: int = 1000,
+        rng: Seed = None,
+        *,
+        vectorized: bool = False,
+        noise: bool = False,
+    ) -> Any:
         """Posterior predictive draws: ``function(x)`` for ``n`` draws ``x`` from the posterior, ``(n, ...)``.
 
         Parameters
         ----------
-        function : callable
-            Takes parameters ``(d,)``, in the prior's order; with ``vectorized=True``, ``(n, d) -> (n, ...)``. To
-            predict data, add measurement noise in the function; without noise it predicts the mean.
+        function : callable, or dict of callables, optional
+            It is called as that given to `sample`: with names if the prior has them, and with fixed values; with
+            ``vectorized=True`` for all draws at once. It returns an array, or a dict of arrays by name. To predict
+            data, add measurement noise in the function; without noise it predicts the mean. By default the simulator
+            whose data were given: its outputs at the draws are known, and nothing is simulated.
         n : int
             Number of draws. Some may occur more than once; the function is called for each.
         rng : int, Generator, SeedSequence or None
-            Seed of the choice of draws.
+            Seed of the choice of draws, and of noise.
         vectorized : bool
             Whether the function takes all draws at once.
+        noise : bool
+            Without a function: whether to predict new data with their noise, and not their expectation.
+
+        Returns
+        -------
+        array (n, ...) or dict of arrays by name
         """
-        return values_at(function, self.resample(n, rng), vectorized)
+        source = generator(rng)
+        rows = self.weighted.rows(whole_number("n", n, 1), source)
+        if function is None:
+            return self._data_for("function").predictions(rows, source, noise=flag("noise", noise))
+        if flag("noise", noise):
+            raise ValueError("noise=True is for the outputs that are compared with data; add noise in the function")
+        return values_at(function, self.weighted.draws[rows], self._given, flag("vectorized", vectorized))
+
+    def band(
+        self,
+        level: float = 0.95,
+        function: Callable[..., Any] | Mapping[str, Callable[..., Any]] | None = None,
+        *,
+        n: int = 1000,
+        rng: Seed = 0,
+        vectorized: bool = False,
+        noise: bool = False,
+    ) -> tuple[Any, Any]:
+        """Ends of the central credible band of what `predict` predicts, at each of its places.
+
+        Parameters
+        ----------
+        level : float
+        function, n, rng, vectorized, noise
+            As in `predict`: for a band over a grid, ``function`` returns its values on the grid.
+
+        Returns
+        -------
+        low, high : array (...), or dict of arrays by name
+        """
+        shares = (1 - probability("level", level)) / 2, (1 + level) / 2
+        found = self.predict(function, n, rng, vectorized=vectorized, noise=noise)
+        if not isinstance(found, Mapping):
+            low, high = np.quantile(found, shares, axis=0)
+            return low, high
+        ends = {name: np.quantile(values, shares, axis=0) for name, values in found.items()}
+        return {name: both[0] for name, both in ends.items()}, {name: both[1] for name, both in ends.items()}
+
+    def _given(self, x: Floats) -> Any:
+        """Parameters ``(d,)`` or ``(n, d)`` as a function of the user gets them."""
+        if self.as_given is not None:
+            return self.as_given(x)
+        return NamedArray.of(x, {name: i for i, name in enumerate(self.names)}, {})
+
+    def _data_for(self, missing: str) -> SimulatedDraws:
+        if self.simulated is None:
+            raise ValueError(f"{missing} is needed: the posterior knows no data, as sample was given a log likelihood")
+        return self.simulated
 
     def compare(self, other: Posterior) -> BayesFactor:
         """Compare with another model of the same data by the evidence."""
@@ -322,8 +329,8 @@ class Posterior:
         n: int | None = None,
         rng: Seed = None,
         *,
-        posterior_predictive: Mapping[str, Callable[[Floats], ArrayLike]] | None = None,
-        log_likelihood: Mapping[str, Callable[[Floats], ArrayLike]] | None = None,
+        posterior_predictive: Mapping[str, Callable[..., ArrayLike]] | None = None,
+        log_likelihood: Mapping[str, Callable[..., ArrayLike]] | None = None,
         observed_data: Mapping[str, ArrayLike] | None = None,
         vectorized: bool = False,
     ) -> Any:
@@ -341,7 +348,8 @@ class Posterior:
             Seed of the choice of ``n`` draws; not used without ``n``.
         posterior_predictive, log_likelihood : dict of callables, optional
             Functions of the parameters as in `predict`, by the name of the data. They return simulated data, and the
-            log likelihood of *each observation*, which ArviZ needs for cross-validation.
+            log likelihood of *each observation*, which ArviZ needs for cross-validation. If `sample` was given data,
+            these two groups are there by themselves, without simulations.
         observed_data : dict of arrays, optional
             The data, by the same names.
         vectorized : bool
@@ -354,6 +362,8 @@ class Posterior:
             - ``sample_stats``: for each draw ``log_weight``, the logarithm of its weight before resampling; if known,
               ``log_prior``, ``log_lik`` and their sum ``lp``.
             - ``modes``: if known, their ``position``, by mode and parameter.
+            - ``posterior_predictive``, ``log_likelihood`` and ``observed_data``: as above. An array of data without a
+              name is ``data``. Of data with missing ones the others are in a row.
 
         Notes
         -----
@@ -363,7 +373,12 @@ class Posterior:
         """
         rows = self._rows if n is None else self.weighted.rows(whole_number("n", n, 1), rng)
         functions = {"posterior_predictive": posterior_predictive, "log_likelihood": log_likelihood}
-        return datatree(self, rows, functions, observed_data, vectorized)
+        groups = {
+            group: values_at(by_name, self.weighted.draws[rows], self._given, vectorized)
+            for group, by_name in functions.items()
+            if by_name is not None
+        }
+        return datatree(self, rows, groups, observed_data)
 
     def plot(
         self,

@@ -108,6 +108,13 @@ class Prior(ABC):
         turns = np.round((self.circle.gathered(z, weights) - z) / 2)
         return x + turns * self._period
 
+    def places(self, x: Floats) -> Floats:
+        """Parameters, with cosine and sine for those that are periodic: whole periods change nothing."""
+        if self.circle is None:
+            return x
+        angle = 2 * np.pi * x[:, self._round] / self._period[self._round]
+        return np.concatenate([x[:, ~self._round], np.cos(angle), np.sin(angle)], axis=1)
+
 
 class UniformBox(Prior):
     """Uniform prior on a finite box; some parameters may be periodic."""

@@ -12,7 +12,7 @@ import numpy as np
 from paoswarm.sampling.laws import LogUniform, Ring, Uniform, finite_ends, uniform_ends
 from paoswarm.sampling.prior import Correlated, Independent, Prior, Transformed, box_of
 from paoswarm.space.lmfit_parameters import OfParameters, ParametersSpace, are_parameters
-from paoswarm.space.names import ByName, WithFixed, numbered
+from paoswarm.space.names import ByDict, ByName, WithFixed, numbered
 from paoswarm.space.variables import Periodic, Real, Variable
 
 _MOST_CIRCLES = 6  # each one triples the number of images in (S12)
@@ -75,14 +75,18 @@ def _free_entries(prior: Any) -> dict[str, Any]:
     return free
 
 
-def as_given(fun: Any, prior: Any) -> Any:
-    """The likelihood as a function of the parameters alone: of names if the prior has them, with fixed values."""
+def as_given(fun: Any, prior: Any, *, as_dict: bool = False) -> Any:
+    """The function as one of the parameters alone: of names if the prior has them, with fixed values.
+
+    With ``as_dict`` it gets a dict in the place of an array with names.
+    """
     if are_parameters(prior):
         return OfParameters(fun, ParametersSpace(prior))
     if isinstance(prior, Mapping):
         fixed = {str(name): entry for name, entry in prior.items() if _is_fixed(prior, entry)}
         free = [str(name) for name in prior if str(name) not in fixed]
-        return ByName(fun, {name: i for i, name in enumerate(free)}, fixed)
+        columns = {name: i for i, name in enumerate(free)}
+        return ByDict(fun, [str(name) for name in prior], columns, fixed) if as_dict else ByName(fun, columns, fixed)
     if isinstance(prior, Sequence) and any(_is_fixed(prior, entry) for entry in prior):
         return WithFixed(fun, tuple(float(entry) if _is_fixed(prior, entry) else math.nan for entry in prior))
     return fun

@@ -10,27 +10,27 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from paoswarm._checks import explains_keywords, flag, whole_number
+from paoswarm._checks import explains_keywords, flag, positive_number, whole_number
 from paoswarm._extras import ProgressBar, need
 from paoswarm._text import warn_user
 from paoswarm.core.arrays import Floats
 from paoswarm.core.random import Seed, generator
 from paoswarm.engines.engines import Jax, Numba, read_engine
 from paoswarm.evaluate.call_options import CallOptions, Workers
-from paoswarm.evaluate.calls import RAISED, Objective
+from paoswarm.evaluate.calls import Objective
 from paoswarm.evaluate.engines import EngineDown
 from paoswarm.evaluate.evaluator import Evaluator
 from paoswarm.evaluate.interrupts import interruptible
 from paoswarm.sampling.adapt import Frozen, NothingFound, adapt
 from paoswarm.sampling.assemble_posterior import LEAST, draw_posterior, interrupted_posterior
+from paoswarm.sampling.likelihood import BatchLikelihood, read_function
 from paoswarm.sampling.posterior import Posterior
 from paoswarm.sampling.prior import Prior
 from paoswarm.sampling.proposals import DrawPool
-from paoswarm.sampling.read_prior import as_given, read_prior
+from paoswarm.sampling.read_prior import read_prior
 from paoswarm.sampling.starts import is_search, known_points
-from paoswarm.sampling.target import Interrupted, Target
+from paoswarm.sampling.target import Target
 from paoswarm.space.lmfit_parameters import OfParameters, ParametersSpace, are_parameters
-from paoswarm.space.names import numbered, text_by_name
 from paoswarm.store.encoding import encode
 from paoswarm.store.journal import Journal
 from paoswarm.store.store import RecordedRun, Store
@@ -39,16 +39,25 @@ if TYPE_CHECKING:
     from paoswarm.sampling.jax_target import JaxLikelihood
 
 _SEARCH = 300  # evaluations, times (d + 1), that the search for modes takes at least (measured on normal posteriors)
-_PATIENCE = 100  # first draws that may all raise an exception before the run ends
 # What JAX does not have, and the values that say that it is not wanted.
-_LACKING: dict[str, Any] = {"vectorized": False, "workers": Workers(), "store": None}
+_LACKING: dict[str, Any] = {"vectorized": False, "workers": Workers(), "store": None, "time_limit": None}
 
 
-@explains_keywords()
+@explains_keywords(
+    simulate="give the simulator first, then the prior and data",
+    space="the second argument is the prior; a space counts as a uniform one",
+    priors="the second argument is the prior of all parameters",
+    penalty="add it to a log likelihood of your own, or use ps.fit(...).sample()",
+)
 def sample(
     log_likelihood: Objective,
     prior: Any,
+    data: Any = None,
     *,
+    sigma: Any = None,
+    likelihood: Any = "normal",
+    xdata: Any = None,
+    args: Any = (),
     n_effective: int = 2000,
     n_particles: int | None = None,
     vectorized: bool = False,
@@ -57,6 +66,7 @@ def sample(
     callback: Callable[[dict[str, Any]], object] | None = None,
     progress: bool = False,
     maxfev: float | None = None,
+    time_limit: float | None = None,
     rng: Seed = None,
     store: Any = None,
     engine: Any = "numpy",
@@ -69,7 +79,8 @@ def sample(
         ``log_likelihood(x) -> float`` with the parameters ``x`` of shape ``(d,)``, in the prior's order; with
         ``vectorized=True``, ``(m, d) -> (m,)``. If the prior is a dict, ``x["name"]`` is a parameter or a fixed value,
         so a function written for the dicts of `minimize` works here too. NaN, an exception and values below -1e100
-        count as likelihood zero; +inf is an error.
+        count as likelihood zero; +inf is an error. With ``data``, the simulator, as in `fit`: it returns predictions
+        in the form of the data, and gets a dict if the prior is one.
     prior : dict, list, frozen multivariate_normal, or tuple
         A dict (by name) or list with an entry for each parameter: a frozen `scipy.stats` distribution, a pair
         ``(low, high)`` for a uniform one, ``Real(low, high, log=True)`` for a log-uniform one, `Periodic` for an angle
@@ -83,13 +94,19 @@ def sample(
 
         The number of parameters may stand for their names. With ``lmfit.Parameters``, those that vary are uniform
         between their bounds, and ``log_likelihood`` gets ``Parameters``.
+    data, sigma, likelihood, xdata : optional
+        What the simulator should return, and the law of the noise, as in `fit`. A ``sigma`` that is not given is
+        integrated out with the prior ``1 / sigma``, a scale or offset of `Scaled` data with a flat one (F11): then
+        evidences can be compared between models of the same data that leave the same unknown.
+    args : tuple
+        More arguments of the function.
     n_effective : int
         Wanted effective sample size, at least 100. With fewer the error of the evidence would not be known.
     n_particles : int, optional
         Number of first draws from the prior; by default 1000 per parameter, at most 10,000. Modes that cover less than
         ``30 / n_particles`` of the prior may be missed.
     vectorized, workers
-        As in `minimize`.
+        As in `minimize`. A simulator is called for one point at a time.
     start : result, array (m, d) or dict, optional
         Points near known modes: a result of `minimize` or `minimize_many` (or a list of them), an array, or a dict of
         values by parameter. They are used in addition to the draws from the prior.
@@ -102,11 +119,13 @@ def sample(
         Maximum number of likelihood evaluations; never exceeded. With fewer than about ``300 (d + 1)`` the search for
         modes is incomplete, and there is a warning. (A vectorised likelihood that raises an exception is
         called again for each point of its batch; return NaN instead.)
+    time_limit : float, optional
+        Seconds after which no evaluation begins. The draws so far make the posterior; its error may not be known.
     rng : int, Generator, SeedSequence or None
         Seed.
     store : path or Store, optional
-        A file that keeps every evaluation. If the run is killed or interrupted, repeat the same call to continue it, as
-        in `minimize`.
+        A file that keeps every evaluation, with all outputs of a simulator. If the run is killed or interrupted,
+        repeat the same call to continue it, as in `minimize`.
     engine : str or ps.engines.Jax
         ``"numpy"``, or ``"jax"`` for a log likelihood of one point that JAX can trace; ``"auto"`` takes JAX for a
         function of ``jax.jit``. With JAX the draws are made, evaluated and weighted on the device that JAX uses, in
@@ -143,39 +162,45 @@ def sample(
     >>> print(f"{posterior.mean()[0]:.1f} +- {posterior.std()[0]:.2f}")
     1.3 +- 0.25
     """
-    fun = as_given(log_likelihood, prior) if callable(log_likelihood) else log_likelihood
+    called = read_function(log_likelihood, prior, data, sigma, likelihood, xdata, args)
     prior = ParametersSpace(prior).description if are_parameters(prior) else prior
     law = read_prior(prior)
     wanted = read_wanted(n_effective)
     budget = None if maxfev is None else _read_budget(maxfev, law.dim, start is not None)
+    seconds = None if time_limit is None else positive_number("time_limit", time_limit)
     first = None if n_particles is None else whole_number("n_particles", n_particles, 2)
     flag("progress", progress)
     points = known_points(start, law.names)
     workers = Workers.of_batches(workers)
-    traced = read_traced(engine, fun, law.dim, vectorized=flag("vectorized", vectorized), workers=workers, store=store)
+    called.check(law.dim, vectorized=flag("vectorized", vectorized), engine=engine)
+    options = {"vectorized": vectorized, "workers": workers, "store": store, "time_limit": seconds}
+    traced = read_traced(engine, called.fun, law.dim, **options)
     calling = CallOptions(vectorized or traced is not None, workers)
     journal = None
     if store is not None:
         store = Store.of(store)
         rng, seed = store.seeded(rng)
         problem = {"prior": encode(prior), "n_particles": first, "start": encode(points), "rng": seed}
-        limits = {"n_effective": wanted, "maxfev": budget, "expected": budget}
-        journal = Journal(store, RecordedRun("sample", problem, limits, calling.described), log_likelihood)
+        problem |= called.about
+        limits = {"n_effective": wanted, "maxfev": budget, "expected": budget, "time_limit": seconds}
+        journal = Journal(store, RecordedRun("sample", problem, limits, calling.described), called.fingerprint)
     source = generator(rng)
     with (
         journal or nullcontext(),
-        Evaluator(traced or fun, calling, journal, minus_inf_fails=False) as evaluate,
+        Evaluator(
+            traced or called.fun, calling, journal, minus_inf_fails=False, n_details=called.n_outputs
+        ) as evaluate,
         ProgressBar(progress, budget) as bar,
     ):
         count = bar.count if progress else None
-        likelihood = BatchLikelihood(evaluate, law.names, count)
-        target = make_target(likelihood, law, budget, traced, count)
+        batches = BatchLikelihood(evaluate, law.names, count, called.of_outputs, time_limit=seconds)
+        target = make_target(batches, law, budget, traced, count)
         if points is not None:  # an optimisation may have had wider bounds than the prior
             points = target.coordinates(target.within(points) if is_search(start) else points)
 
         def after_stage(stage: dict[str, Any]) -> None:
             bar.show("adaptation", beta=stage["beta"], effective=stage["effective"], efficiency=stage["efficiency"])
-            if callback is not None and not likelihood.is_replayed:
+            if callback is not None and not batches.is_replayed:
                 with interruptible():
                     callback(stage)
 
@@ -184,9 +209,9 @@ def sample(
                 target, source, n_effective=wanted, known=points, n_prior=first, pool=pool, callback=after_stage
             )
 
-        posterior = sampled(target, likelihood, plan, source, wanted, bar, journal)
-    likelihood.warn()
-    return posterior
+        posterior = sampled(target, batches, plan, source, wanted, bar, journal)
+    batches.warn()
+    return batches.seen(posterior, law, called.comparison, called.as_given)
 
 
 def sampled(
@@ -205,7 +230,7 @@ def sampled(
     except NothingFound as error:
         raise likelihood.explained(error) from likelihood.cause
     except KeyboardInterrupt as error:
-        posterior = _interrupted(error, target, pool, journal)
+        posterior = _interrupted(error, target, likelihood, pool, journal)
     posterior = replace(posterior, seed=int(rng.integers(2**63)))
     if journal is None:
         return posterior
@@ -214,55 +239,17 @@ def sampled(
     return replace(posterior, message=(posterior.message + origin).lstrip())
 
 
-class BatchLikelihood:
-    """The user's log likelihood as a function of batches: all that the sampler wants of an evaluator."""
-
-    def __init__(self, evaluate: Evaluator, names: list[str], count: Callable[[int], None] | None) -> None:
-        self._evaluate, self._is_first = evaluate, True
-        evaluate.count = count
-        if names != numbered(len(names)):
-            evaluate.log.text = lambda x: text_by_name(dict(zip(names, x.tolist(), strict=True)))
-
-    def __call__(self, x: Floats) -> Floats:
-        """Evaluate a few points first: a function that always raises an exception should not be called often."""
-        n = _PATIENCE if self._is_first else len(x)
-        self._is_first = False
-        values, end = self._evaluate.until(None, x[:n])
-        if end is None and len(x) > n:
-            if self._evaluate.log.kinds[RAISED] == n:
-                raise NothingFound(f"log_likelihood raised an exception at all of the first {n} draws")
-            rest, end = self._evaluate.until(None, x[n:])
-            values = np.concatenate([values, rest])
-        if end is not None:
-            raise Interrupted(values, str(end))
-        return values
-
-    @property
-    def is_replayed(self) -> bool:
-        """Whether the latest values were all known from an earlier run."""
-        return self._evaluate.replayed
-
-    @property
-    def cause(self) -> BaseException | None:
-        """The exception of the first point that failed."""
-        return self._evaluate.log.cause
-
-    def explained(self, error: ValueError) -> ValueError:
-        """The error with where and how the likelihood failed first, if it did."""
-        return ValueError(f"{error}; {self._evaluate.first_failure()}" if self._evaluate.log.first else str(error))
-
-    def warn(self) -> None:
-        """Warn of points that failed."""
-        self._evaluate.warn(worth="likelihood zero")
-
-
-def _interrupted(error: KeyboardInterrupt, target: Target, pool: DrawPool, journal: Journal | None) -> Posterior:
+def _interrupted(
+    error: KeyboardInterrupt, target: Target, likelihood: BatchLikelihood, pool: DrawPool, journal: Journal | None
+) -> Posterior:
     """The posterior of the draws so far; raise if there is none."""
-    why = getattr(error, "why", "")  # set if the workers failed
+    why = getattr(error, "why", "")  # set if the workers failed, or if the time is up
     if np.isfinite(pool.log_weight(1.0)).any():
         return interrupted_posterior(target, pool, why or "Interrupted")
     where = f"; they are stored in {journal.path}: repeat the call to continue" if journal else ""
     early = f"interrupted after {target.n_evaluations} evaluations, too early for a posterior{where}"
+    if likelihood.is_late:
+        raise ValueError(f"{why}: {early}")
     raise (EngineDown(why) if why else KeyboardInterrupt(early)) from None
 
 

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from paoswarm._checks import choices, of_kind
 from paoswarm._extras import need
 from paoswarm._text import rounded
 from paoswarm.core.arrays import Floats
-from paoswarm.core.random import Seed
+from paoswarm.core.random import Seed, generator
 
 if TYPE_CHECKING:
     from paoswarm.sampling.posterior import Posterior
@@ -25,19 +26,15 @@ _MARGIN = 0.05  # beside the draws and marks, in widths
 _FEWEST = 10  # fewest effective draws for which a density is drawn
 
 
-Functions = Mapping[str, Callable[[Floats], ArrayLike]]
-
-
 def datatree(
     posterior: Posterior,
     rows: NDArray[np.intp],
-    functions: Mapping[str, Functions | None],
+    more: Mapping[str, Mapping[str, NDArray[Any]]],
     observed_data: Mapping[str, ArrayLike] | None,
-    vectorized: bool,
 ) -> Any:
     """Make the tree of the given rows of the weighted draws; see `Posterior.to_datatree`.
 
-    ``functions`` are the functions of the parameters whose values make up further groups, by group and name.
+    ``more`` are arrays ``(k, ...)`` of further groups, by group and name.
     """
     arviz_base = need("arviz_base", extra="posterior", user="to_datatree")
     if taken := {"chain", "draw"}.intersection(posterior.names):
@@ -47,9 +44,10 @@ def datatree(
         "posterior": dict(zip(posterior.names, x.T, strict=True)),
         "sample_stats": {name: values[rows] for name, values in _statistics(posterior).items()},
     }
-    for group, by_name in functions.items():
-        if by_name is not None:
-            groups[group] = {name: values_at(function, x, vectorized) for name, function in by_name.items()}
+    if posterior.simulated is not None:
+        groups |= posterior.simulated.groups(rows, generator(posterior.seed))
+        observed_data = posterior.simulated.data | dict(observed_data or {})
+    groups |= {group: dict(arrays) for group, arrays in more.items()}
     groups = {group: {name: a[None] for name, a in values.items()} for group, values in groups.items()}
     if observed_data is not None:
         groups["observed_data"] = {name: np.asarray(values) for name, values in observed_data.items()}
@@ -75,17 +73,43 @@ def dataset(posterior: Posterior, weighted: bool) -> Any:
     return xarray.Dataset(data, coords={"draw": np.arange(len(draws))}, attrs=_facts(posterior))
 
 
-def values_at(function: Callable[[Floats], ArrayLike], x: Floats, vectorized: bool) -> NDArray[Any]:
-    """Evaluate the function at every row of a copy of ``x``, ``(n, ...)``."""
-    x = x.copy()
+def values_at(
+    function: Callable[..., Any] | Mapping[str, Callable[..., Any]],
+    x: Floats,
+    given: Callable[[Floats], Any],
+    vectorized: bool,
+) -> Any:
+    """Evaluate a function, or several by name, at every row of ``x``, ``(n, ...)``; arrays by name if it returns such.
+
+    ``given`` makes parameters what the function gets.
+    """
+    if isinstance(function, Mapping):
+        return {name: values_at(one, x, given, vectorized) for name, one in function.items()}
+    of_kind("function", function, Callable, "a function of the parameters, or a dict of functions")
     if not vectorized:
-        return np.stack([np.asarray(function(row)) for row in x])
-    found = np.asarray(function(x))
-    if found.shape[:1] != x.shape[:1]:
-        raise ValueError(
-            f"with vectorized=True the function must map {x.shape} to ({len(x)}, ...), but it returned {found.shape}"
-        )
-    return found
+        each = [function(given(row)) for row in x.copy()]
+        if each and isinstance(each[0], Mapping):
+            return {name: np.stack([np.asarray(one[name]) for one in each]) for name in each[0]}
+        return np.stack([np.asarray(one) for one in each])
+    found = function(given(x.copy()))
+    by_name = {name: np.asarray(one) for name, one in (found if isinstance(found, Mapping) else {"": found}).items()}
+    for values in by_name.values():
+        if values.shape[:1] != x.shape[:1]:
+            raise ValueError(
+                f"with vectorized=True the function must map {x.shape} to ({len(x)}, ...), but it returned "
+                f"{values.shape}"
+            )
+    return by_name if isinstance(found, Mapping) else by_name[""]
+
+
+def columns_of(what: str, names: str | Sequence[str], known: Sequence[str]) -> Any:
+    """The column of a parameter, or those of several; raise if there is none of such a name."""
+    several = [names] if isinstance(names, str) else names
+    if not isinstance(several, list | tuple):
+        raise TypeError(f"{what} must be the name of a parameter or a list of names, got {names!r}")
+    _all_known(what, several, known)
+    columns = [known.index(name) for name in several]
+    return columns[0] if isinstance(names, str) else columns
 
 
 def _statistics(posterior: Posterior) -> dict[str, Floats]:
@@ -235,7 +259,7 @@ def _chosen(known: Sequence[str], names: Sequence[str] | None) -> list[str]:
 
 def _all_known(what: str, names: Iterable[str], known: Sequence[str]) -> None:
     if wrong := [name for name in names if name not in known]:
-        raise ValueError(f"{what}: there is no parameter {wrong[0]!r}; there are {', '.join(map(repr, known))}")
+        raise ValueError(f"{what}: there is no parameter {wrong[0]!r}; {choices(str(wrong[0]), known)}")
 
 
 def _marks(known: Sequence[str], shown: Sequence[str], truth: Mapping[str, float] | ArrayLike | None) -> Floats:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import keyword
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -121,6 +121,23 @@ class ByName:
     def __call__(self, x: Floats) -> Any:
         """Return the value at a point, or the values at several."""
         return self.fun(NamedArray.of(x, self.columns, self.fixed))
+
+
+@dataclass(frozen=True)
+class ByDict:
+    """A function that gets a point as a dict, with fixed values. It can be sent between processes."""
+
+    fun: Callable[..., Any]
+    names: Sequence[str]  # in the order of the dict
+    columns: Mapping[str, int]
+    fixed: Mapping[str, Any]
+
+    def __call__(self, x: Floats) -> Any:
+        """Return the value at a point ``(d,)``, or the values at several, then with arrays in the dict."""
+        numbers = x.tolist() if x.ndim == 1 else x.T
+        return self.fun(
+            {one: self.fixed[one] if one in self.fixed else numbers[self.columns[one]] for one in self.names}
+        )
 
 
 @dataclass(frozen=True)

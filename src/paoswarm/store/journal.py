@@ -11,7 +11,8 @@ Records after the header (see `paoswarm.store.log`):
   number of points it had asked for by then, because its course depends on the order in which values arrive. If some of
   these were known and not evaluated, ``recalled`` says how many.
   With constraints there is also ``c``, their numbers for each point; a value is infinite where a constraint failed
-  before the objective was called. Of a fit there is ``y``, the outputs of the model; not where all points failed.
+  before the objective was called. Of a fit, or of draws with data, there is ``y``, the outputs of the model; not where
+  all points failed.
 - ``open`` when a process starts to write, ``limits`` when they have changed, ``end`` when a call has ended. The first
   holds the fingerprint of the function, and the last one too if the function has changed what it uses.
 - ``polish`` when polishing starts, and ``aside`` when it is set aside because the run continues. Both hold the number
@@ -273,10 +274,10 @@ class Journal:
         self._missing -= len(rows)
 
     def _detailed(self, details: Floats | None) -> Record:
-        """What a record says about points besides their values; nothing of a fit where all points failed."""
-        if details is None or (self._run.function == "fit" and np.isnan(details).all()):
+        """What a record says about points besides their values; nothing of a simulator where all points failed."""
+        if details is None or (self._run.has_outputs and np.isnan(details).all()):
             return {}
-        return {"y" if self._run.function == "fit" else "c": encode_numbers(details)}
+        return {"y" if self._run.has_outputs else "c": encode_numbers(details)}
 
     def _announce(self) -> None:
         """Record who writes, and new limits, before anything else."""

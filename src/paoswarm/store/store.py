@@ -42,6 +42,11 @@ class RecordedRun(NamedTuple):
     limits: dict[str, Any]  # may change, unless schedules depend on them
     how: dict[str, Any]  # how the objective is called; may change
 
+    @property
+    def has_outputs(self) -> bool:
+        """Whether what is recorded besides values are outputs of a simulator, and not numbers of constraints."""
+        return self.function in ("fit", "sample")
+
     def with_latest_limits(self, events: list[Record]) -> RecordedRun:
         """Return the run with the limits that were recorded last."""
         found = [record["limits"] for record in events if "limits" in record]
@@ -246,20 +251,21 @@ class Store:
 
     def constraints(self) -> Floats:
         """Return the numbers of the constraints at the points of `read`, ``(m, k)``; NaN where they are unknown."""
-        return self._details(of_fit=False)
+        return self._details(of_simulator=False)
 
     def outputs(self) -> Floats:
-        """Return the outputs of a fit at the points of `read`, ``(m, k)``; NaN where a point failed.
+        """Return the outputs of a simulator at the points of `read`, ``(m, k)``; NaN where a point failed.
 
-        All arrays of the simulator in the order of the data, then the residuals of priors and penalty.
+        All arrays of the simulator of `fit`, or of `sample` with data, in the order of the data. Those of a fit are
+        followed by the residuals of priors and penalty.
         """
-        return self._details(of_fit=True)
+        return self._details(of_simulator=True)
 
-    def _details(self, *, of_fit: bool) -> Floats:
+    def _details(self, *, of_simulator: bool) -> Floats:
         """What is recorded besides the values, for each evaluation; nothing if the run is of another kind."""
         reader, recorded = self._opened()
         contents = Contents.read(reader)
-        if contents.details is None or (recorded.function == "fit") != of_fit:
+        if contents.details is None or recorded.has_outputs != of_simulator:
             return np.empty((int(contents.known.sum()), 0))
         return contents.details[contents.known]
 
@@ -275,7 +281,7 @@ class Store:
         numbers = np.flatnonzero(contents.known)
         reasons = {row: contents.reason(int(i)) for row, i in enumerate(numbers) if np.isnan(contents.f[i])}
         excess = None
-        if contents.details is not None and recorded.function != "fit":
+        if contents.details is not None and not recorded.has_outputs:
             excess = largest_excess(contents.details[numbers], recorded_limits(recorded.problem["constraints"]))
         times = contents.times[numbers].tolist()
         space = recorded_space(recorded.problem.get("bounds"))

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
-from paoswarm._checks import choices
+from paoswarm._checks import choices, rounded, unmasked
 from paoswarm.core.arrays import Floats
 from paoswarm.evaluate.calls import NAN, Detailed, Failed, Objective, to_fingerprint
 from paoswarm.least_squares.likelihoods import Huber, Likelihood, Normal, StudentT, read_likelihood
@@ -203,6 +203,27 @@ class DataComparison:
             )
         return as_residuals(answer)
 
+    def detailed(self, answer: Any, beliefs: Floats, value: Callable[[Floats], float]) -> Detailed | Failed:
+        """The value of what a simulator has returned, which carries the outputs, and the residuals of beliefs."""
+        if isinstance(answer, Failed):
+            return answer
+        try:
+            vector = self.vector(answer)
+        except TypeError as error:
+            return Failed(str(error), wrong_form=True)
+        vector = np.concatenate([vector, beliefs]) if len(beliefs) else vector
+        found = value(vector)
+        is_bad = ~np.isfinite(vector)
+        if np.isfinite(found):
+            vector[is_bad] = np.nan  # where there are no data
+            return Detailed(found, vector)
+        bad = int(is_bad.sum())
+        return Failed(
+            f"{NAN}: {bad} of {len(vector)} outputs are not finite"
+            if bad
+            else f"{NAN}: outputs that their law does not allow"
+        )
+
     def split(self, vector: Floats) -> Any:
         """A vector ``(..., m)`` in the form of the data."""
         return vector if self.outputs is None else self.outputs.split(vector)
@@ -223,24 +244,7 @@ class Simulation:
             is_penalty = np.isfinite(more[: len(beliefs.priors)]).all()
             return Failed(f"{NAN}: {'the penalty is not finite' if is_penalty else 'the density of a prior is zero'}")
         answer = self.simulate(point)
-        if isinstance(answer, Failed):
-            return answer
-        try:
-            vector = self.comparison.vector(answer)
-        except TypeError as error:
-            return Failed(str(error), wrong_form=True)
-        vector = np.concatenate([vector, more]) if beliefs.count else vector
-        value = self.comparison.loss(len(vector)).value(vector)
-        is_bad = ~np.isfinite(vector)
-        if np.isfinite(value):
-            vector[is_bad] = np.nan  # where there are no data
-            return Detailed(value, vector)
-        bad = int(is_bad.sum())
-        return Failed(
-            f"{NAN}: {bad} of {len(vector)} outputs are not finite"
-            if bad
-            else f"{NAN}: outputs that their law does not allow"
-        )
+        return self.comparison.detailed(answer, more, lambda vector: self.comparison.loss(len(vector)).value(vector))
 
     def to_fingerprint(self) -> Any:
         """What decides the values besides the description of the run: the user's functions."""
@@ -325,6 +329,18 @@ def _check_names(name: str, given: Any, parts: Sequence[Output]) -> None:
     for one in given:
         if one not in known:
             raise ValueError(f"{name}: there are no data of an output {one!r}; {choices(str(one), known)}")
+
+
+def plain_data(given: Any) -> Any:
+    """Data, or what goes with them, without the user's own containers: what is equal has the same description."""
+    if isinstance(given, Mapping):
+        return {name: plain_data(one) for name, one in given.items()}
+    if isinstance(given, Scaled):
+        return replace(given, data=plain_data(given.data))
+    if hasattr(given, "dist") or not hasattr(given, "__len__"):  # a distribution; a number, a law
+        return given
+    array = rounded(np.asarray(unmasked(given)))
+    return given if array.ndim == 0 or array.dtype.kind not in "fiub" else array
 
 
 def recorded_comparison(problem: dict[str, Any], outputs: Floats) -> DataComparison:

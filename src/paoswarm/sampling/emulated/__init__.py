@@ -1,0 +1,1 @@
+"""Posteriors from few simulations: an emulator proposes, simulated values decide."""

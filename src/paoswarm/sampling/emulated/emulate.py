@@ -1,0 +1,196 @@
+"""A posterior from few simulations: search, learn, freeze, produce, and judge.
+
+Whatever the emulator is, the evidence is unbiased: see `paoswarm.sampling.emulated.two_stage`. What no sampler can say
+is whether there are modes that no search has seen; the number of searches bounds how small these are.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from paoswarm._extras import ProgressBar
+from paoswarm.core.weights import effective_size, normalise
+from paoswarm.sampling.adapt import NothingFound
+from paoswarm.sampling.assemble_posterior import is_success, message, tail_remarks
+from paoswarm.sampling.emulated.learning import Learner
+from paoswarm.sampling.emulated.searches import FoundEnds, first_draws, search
+from paoswarm.sampling.emulated.simulations import OutputModel, Simulations
+from paoswarm.sampling.emulated.two_stage import Estimate, TwoStage
+from paoswarm.sampling.importance import TRUSTED_K
+from paoswarm.sampling.posterior import DOUBTFUL, FEWER, SHAPE, Posterior, Remark, WeightedDraws
+from paoswarm.sampling.target import Target
+
+_FIRST_SHARE = 0.2  # of the budget, at most, for first draws
+_SEARCH_SHARE = 0.4  # of the budget, with first draws, for a search that is sure of its top
+_LEARNING, _LEARNING_EACH = 40, 6  # simulations kept for learning: this number, and so many for each unknown
+_LEARNING_SHARE = 0.6  # of what is left, at most, for learning
+_MOST_ROUNDS = 60
+_DRAWS = 40_000  # of the first stage
+_FEWEST, _FEWEST_EACH = 50, 8  # picks of a production: this number, or so many for each unknown
+_PRODUCTIONS = 4  # at most; those before the last are learnt from if the emulator was poor
+_POOR = 0.4  # spread of the terms from which on it was
+_PRECISE = 0.01  # error of the log evidence that is small enough, as far as simulations decide it
+_USELESS = 1.5  # spread of the terms from which on no error can be stated
+_FEWEST_EFFECTIVE = 20.0
+_DOMINATES = 10.0  # means that the largest term may have, if its tail is heavy
+_MISSED = 3.0  # chi-square for each degree of freedom above which the best fit is none
+
+
+def emulated_posterior(
+    target: Target,
+    model: OutputModel | None,
+    rng: np.random.Generator,
+    wanted: int,
+    abreast: int,
+    bar: ProgressBar,
+) -> Posterior:
+    """Search for modes, learn an emulator, and draw with it; ``abreast`` points are simulated side by side."""
+    known = Simulations(target, model)
+    budget = target.n_left
+    d = target.dim
+    n_first = min(4 * d + 4, int(_FIRST_SHARE * budget))
+    known.evaluate(first_draws(n_first, target, rng))
+    if not known.worked.any():
+        raise NothingFound(f"the likelihood is zero or failed at all {n_first} draws from the prior")
+    bar.show("search")
+    least = _least_production(d, abreast)
+    reserve = least + _LEARNING + _LEARNING_EACH * d + (d + 1) * (d + 2) // 2
+    soft = int(_SEARCH_SHARE * budget) - n_first
+    found = search(known, n_first, (soft, max(soft, target.n_left - reserve)), abreast, rng)
+    learner = Learner(known, [end.frame for end in found.ends], model is not None, rng)
+    end = target.n_evaluations + int(_LEARNING_SHARE * target.n_left)
+    size = _round_up(max(4, d if d < 8 else 2 * d), abreast)
+    for _ in range(_MOST_ROUNDS):
+        if learner.is_good or end - target.n_evaluations < size:
+            break
+        learner.learn()
+        learner.simulate(learner.batch(size))
+        bar.show("learning", error=learner.validation[-1])
+    two, estimate = _produce(known, learner, wanted, abreast, rng, bar)
+    return _assembled(known, learner, found, two, estimate, wanted)
+
+
+def _least_production(d: int, abreast: int) -> int:
+    return _round_up(max(_FEWEST, _FEWEST_EACH * d), abreast)
+
+
+def _round_up(n: int, abreast: int) -> int:
+    return abreast * math.ceil(n / abreast)
+
+
+def _produce(
+    known: Simulations, learner: Learner, wanted: int, abreast: int, rng: np.random.Generator, bar: ProgressBar
+) -> tuple[TwoStage, Estimate]:
+    """Freeze the emulator and simulate picks; once more if the first ones say that it was poor."""
+    target = known.target
+    least = _least_production(target.dim, abreast)
+    for number in range(1, _PRODUCTIONS + 1):
+        learner.learn()
+        two = TwoStage.drawn(_DRAWS, learner.freeze().proposal, learner.target, rng)
+        is_last = number == _PRODUCTIONS or target.n_left < 2 * least
+        _simulate(known, two, target.n_left if is_last else least, rng)
+        estimate = two.estimate()
+        if is_last or not (estimate.spread >= _POOR or estimate.effective < 0.5 * len(two.picks)):
+            break
+    while target.n_left >= abreast and not is_precise(estimate, wanted):
+        _simulate(known, two, min(target.n_left, _round_up(max(25, least // 2), abreast)), rng)
+        estimate = two.estimate()
+        bar.show("production", effective=_worth(estimate), error=estimate.error)
+    return two, estimate
+
+
+def is_precise(estimate: Estimate, wanted: int) -> bool:
+    """Whether evidence and means are known as well as it was wanted."""
+    return estimate.simulated_error < _PRECISE and _worth(estimate) >= wanted
+
+
+def _worth(estimate: Estimate) -> float:
+    """How many independent draws would tell as much about the means."""
+    means = estimate.moment_errors[: len(estimate.moment_errors) // 2]
+    return float(1 / max(float(means.max()) ** 2, 1e-12))
+
+
+def _simulate(known: Simulations, two: TwoStage, n: int, rng: np.random.Generator) -> None:
+    picks = two.pick(n, rng)
+    rows, back = np.unique(picks, return_inverse=True)
+    two.add(picks, known.evaluate(two.z[rows])[back])
+
+
+def _assembled(
+    known: Simulations, learner: Learner, found: FoundEnds, two: TwoStage, estimate: Estimate, wanted: int
+) -> Posterior:
+    """The posterior with what there is to know about it."""
+    target = known.target
+    log_weights = two.calibrated(estimate)
+    kept = np.isfinite(log_weights)
+    log_weights = log_weights[kept] - math.log(len(log_weights))
+    x = target.parameters(two.z[kept])
+    emulated = learner.target.log_likelihood(two.z[kept])
+    weights = normalise(log_weights)
+    remarks = [
+        *_doubts(estimate, found),
+        *_remarks(estimate, wanted, target),
+        *tail_remarks(target.prior.names, x, weights),
+    ]
+    n = found.n_climbs
+    unseen = 1 - 0.05 ** (1 / n) if n else 1.0
+    diagnostics: dict[str, Any] = {
+        "pareto_k": estimate.pareto_k,
+        "effective_size": min(_worth(estimate), effective_size(log_weights)),
+        "picks": len(two.picks),
+        "spread": estimate.spread,
+        "misplaced": estimate.misplaced,
+        "validation": learner.validation,
+        "modes": target.parameters(np.array([known.z[end.row] for end in found.ends])),
+        "climbs": np.array([end.n_climbs for end in found.ends]),
+        "unattractive": unseen,
+    }
+    sentence = (
+        f"{n} climb{'' if n == 1 else 's'}, {found.n_top} of them to the highest mode: modes that attract less than "
+        f"{100 * unseen:.2g} % of all starts cannot be ruled out."
+    )
+    error = math.inf if estimate.spread >= _USELESS or estimate.effective < _FEWEST_EFFECTIVE else estimate.error
+    return Posterior(
+        names=target.prior.names,
+        weighted=WeightedDraws(
+            target.prior.gathered(x, weights), log_weights, emulated, target.prior.parameter_log_density(x)
+        ),
+        log_evidence=estimate.log_evidence,
+        log_evidence_error=error,
+        n_evaluations=target.n_evaluations,
+        n_failed=target.n_failed,
+        method="emulated",
+        diagnostics=diagnostics,
+        success=is_success(remarks),
+        message=f"{message(remarks, None)} {sentence}",
+        remarks=tuple(remarks),
+    )
+
+
+def _doubts(estimate: Estimate, found: FoundEnds) -> list[Remark]:
+    """What makes the result doubtful."""
+    texts = []
+    if estimate.effective < _FEWEST_EFFECTIVE:
+        texts.append(f"The simulated draws are worth only {estimate.effective:.0f}; raise maxfev")
+    elif estimate.pareto_k > TRUSTED_K and estimate.largest > _DOMINATES:
+        texts.append("A few simulated draws decide the result: the emulator misses part of the posterior; raise maxfev")
+    elif not estimate.spread < _USELESS:
+        texts.append("The emulator is too poor for this posterior; raise maxfev, or take emulate=False")
+    if not found.is_sure:
+        times = "one climb" if found.n_top == 1 else f"{found.n_top} climbs"
+        what = "mode" if found.ends and found.ends[0].is_determined else "place, a plateau,"
+        texts.append(f"The highest {what} was reached by {times} only, so there may be higher ones; raise maxfev")
+    return [Remark(DOUBTFUL, text) for text in texts]
+
+
+def _remarks(estimate: Estimate, wanted: int, target: Target) -> list[Remark]:
+    """Fewer draws than wanted, and how well the emulator did."""
+    remarks = []
+    if not is_precise(estimate, wanted):
+        text = f"The draws are worth {_worth(estimate):.0f} of {wanted} independent ones, for maxfev={target.maxfev}"
+        remarks.append(Remark(FEWER, text))
+    text = f"The emulator misplaced {estimate.misplaced:.1%} of the posterior before it was corrected"
+    return [*remarks, Remark(SHAPE, text)]
