@@ -27,7 +27,8 @@ _SPACING = 0.5  # least distance between starts, in typical distances between dr
 _SORTED = 2000  # best draws among which starts are chosen
 _TREND_DRAWS = 4  # draws per coefficient of the trend, below which there is no trend
 _TREND_FITTED = 10_000  # draws to which the trend is fitted, at most
-_TREND_ROUNDS = 20  # rounds of reweighting in the fit of the trend
+_TREND_TERMS = 300  # terms (22 dimensions) up to which each round has a matrix of its own
+_TREND_ROUNDS = 6  # rounds of reweighting in the fit of the trend
 _CAUCHY = 1.5  # median deviations from the trend at which a draw has half the weight
 _HEAVY = 0.1  # share of E[posterior / proposal] from which on a point is badly covered
 _EXPLAINED = 3.0  # standard deviations of a higher mode within which it is not climbed from
@@ -98,18 +99,20 @@ def spread_out(points: Floats, score: Floats, n: int, chosen: Sequence[int] = ()
 def trend(z: Floats, height: Floats) -> Floats:
     """Quadratic regression of height on place. Cauchy weights keep single modes from bending it.
 
-    Each round regresses the weighted deviations on the same terms, so the large matrix is factorised once.
+    Each round regresses what the last has left. With very many terms all rounds share one matrix, that of equal weights.
     """
     terms, seen = _quadratic_terms(z[:_TREND_FITTED]), height[:_TREND_FITTED]
     least = 1e-12 * np.ptp(seen) + 1e-100  # an exact quadratic leaves no deviation to divide by
-    square = terms.T @ terms
-    square[np.diag_indices_from(square)] *= 1 + 1e-10  # there may be fewer draws than terms
-    factor = cho_factor(square, overwrite_a=True)
-    coefficients = np.zeros(len(square))
+    coefficients, factor = np.zeros(terms.shape[1]), None
     coefficients[0] = np.median(seen)
     for _ in range(_TREND_ROUNDS):
         away = seen - terms @ coefficients
         weights = 1 / (1 + (away / (_CAUCHY * np.median(np.abs(away)) + least)) ** 2)
+        if factor is None or terms.shape[1] <= _TREND_TERMS:
+            root = np.sqrt(weights)[:, None] * terms if terms.shape[1] <= _TREND_TERMS else terms
+            square = root.T @ root
+            square[np.diag_indices_from(square)] *= 1 + 1e-10  # there may be fewer draws than terms
+            factor = cho_factor(square, overwrite_a=True)
         coefficients += cho_solve(factor, terms.T @ (weights * away))
     parts = range(0, len(z), _TREND_FITTED)
     return np.concatenate([_quadratic_terms(z[i : i + _TREND_FITTED]) @ coefficients for i in parts])
