@@ -1,5 +1,6 @@
 """Priors as users write them: what is read, coordinates that are inverse to parameters, and clear refusals."""
 
+import json
 import math
 
 import numpy as np
@@ -8,7 +9,9 @@ from scipy import stats
 
 import paoswarm as ps
 from paoswarm.sampling.read_prior import read_prior
+from paoswarm.sampling.target import Target
 from paoswarm.space.variables import Periodic
+from paoswarm.store.encoding import decode, encode
 
 MEAN = np.array([1.0, -2.0, 0.5])
 COVARIANCE = np.array([[1.0, 0.6, -0.3], [0.6, 2.0, 0.2], [-0.3, 0.2, 0.5]])
@@ -28,6 +31,20 @@ PRIORS = {
     "correlated": stats.multivariate_normal(MEAN, COVARIANCE),
     "circles": {"phase": Periodic(-1, 5), "size": (2, 6), "hour": Periodic(0, 24)},
     "a circle among others": {"size": stats.norm(3, 2), "hour": Periodic(0, 24), "rate": stats.gamma(3)},
+    "student": stats.multivariate_t(MEAN, COVARIANCE, df=2.5),
+    "shares": (["a", "b"], stats.dirichlet([0.7, 2.0, 3.5])),
+    "kernels": stats.gaussian_kde(
+        np.random.default_rng(0).normal(size=(2, 30)) * [[1.0], [9.0]], weights=np.linspace(1, 3, 30)
+    ),
+    "blocks": {
+        "size": (2, 6),
+        "hour": Periodic(0, 24),
+        ("u", "v", "w"): stats.multivariate_normal(MEAN, COVARIANCE),
+        "fixed": 3.0,
+        ("s", "t"): stats.dirichlet([1, 2, 3]),
+        "rate": stats.gamma(3),
+    },
+    "newer": [stats.Normal(mu=1, sigma=2), stats.Uniform(a=1, b=4), stats.make_distribution(stats.gamma)(a=3)],
 }
 
 
@@ -251,7 +268,14 @@ def test_names_keep_their_order():
         ((2, banana, 1.0), TypeError, "log density must be a function of parameters"),
         ((2, banana, lambda x: x), ValueError, r"log density must map .* returned \(2, 2\)"),
         ([stats.dirichlet([1, 2])], TypeError, "'x0' is a multivariate distribution.*give .names, transform."),
-        (stats.dirichlet([1, 2]), TypeError, "prior must be a dict or list"),
+        (stats.multinomial(3, [0.5, 0.5]), TypeError, "prior must be a dict or list"),
+        ((["a", "b"], stats.dirichlet([1, 2])), ValueError, "2 shares has 1 parameters.*leave out 'b'"),
+        ({("a", "b"): stats.norm(0, 1)}, TypeError, r"\('a', 'b'\) must be a multivariate distribution"),
+        ({("a", "b"): stats.multivariate_t([0, 0, 0])}, ValueError, "2 names.*for 3 parameters"),
+        ({("a", "b"): banana, "a": (0, 1)}, ValueError, "names must differ"),
+        (stats.multivariate_t([0, 0], [[1, 1], [1, 1]], allow_singular=True), ValueError, "not positive definite"),
+        ([stats.Normal(mu=[0, 1])], ValueError, "one proper distribution.*array"),
+        *([({"n": stats.Binomial(n=3, p=0.5)}, ValueError, "'n' is discrete")] if hasattr(stats, "Binomial") else []),
     ],
 )
 def test_a_wrong_prior_is_refused_before_any_evaluation(prior, error, message):
@@ -421,3 +445,61 @@ def test_a_likelihood_that_divides_by_the_scale_never_warns(prior):
 
     with np.errstate(divide="raise", invalid="raise"):
         ps.sample(log_likelihood, prior, vectorized=True, maxfev=600, rng=4)
+
+
+JOINT = ("student", "shares", "kernels", "blocks")
+
+
+@pytest.mark.parametrize("kind", [*JOINT, "correlated"])
+def test_joint_priors_are_rebuilt_from_a_store(kind):
+    again = read_prior(decode(json.loads(json.dumps(encode(PRIORS[kind])))))
+    z = again.draw(20, np.random.default_rng(0))
+    assert again.names == read_prior(PRIORS[kind]).names
+    np.testing.assert_allclose(again.parameters(z), read_prior(PRIORS[kind]).parameters(z), rtol=1e-12)
+
+
+def test_a_store_tells_newer_laws_apart():
+    assert encode(stats.Normal(mu=0.0)) != encode(stats.Normal(mu=1.0))
+    assert encode(stats.Normal(mu=1.0)) == encode(stats.Normal(mu=1.0))
+
+
+@pytest.mark.parametrize("kind", ["student", "kernels"])
+def test_joint_priors_keep_their_digits_in_tails(kind):
+    law = read_prior(PRIORS[kind])
+    z = np.array([[9.0, -9.0, 7.0][: law.dim], [-12.0, 10.0, 5.0][: law.dim], [0.0] * law.dim])
+    np.testing.assert_allclose(law.coordinates(law.parameters(z)), z, rtol=1e-8, atol=1e-8)
+
+
+def test_points_outside_a_joint_prior_are_refused():
+    target = Target(lambda x: np.zeros(len(x)), (["a", "b"], stats.dirichlet([1, 2, 3])))
+    assert target.coordinates([[0.2, 0.3]]).shape == (1, 2)
+    for outside in ([0.7, 0.4], [-0.1, 0.5]):
+        with pytest.raises(ValueError, match="lies outside the prior"):
+            target.coordinates([outside])
+        assert target.prior.parameter_log_density(np.array([outside]))[0] == -np.inf
+
+
+def test_a_student_law_without_end_is_normal():
+    law = read_prior(stats.multivariate_t(MEAN, COVARIANCE, df=np.inf))
+    z = np.random.default_rng(0).normal(size=(5, 3))
+    np.testing.assert_array_equal(law.parameters(z), read_prior(PRIORS["correlated"]).parameters(z))
+
+
+def test_blocks_by_names_in_a_posterior():
+    """Shares of three parts seen in a noisy sum, beside a gain: moments by sums over a grid, within 4.5 errors."""
+    seen, prior = np.array([0.9, 2.1]), {("a", "b"): stats.dirichlet([2, 1, 1]), "gain": (0.5, 1.5)}
+
+    def simulate(p):
+        c = 1 - p["a"] - p["b"]
+        return p["gain"] * np.array([p["a"] + 2 * p["b"] + 3 * c, 1 + p["a"]])
+
+    posterior = ps.sample(simulate, prior, seen, sigma=0.3, n_effective=1000, rng=1)
+    assert posterior.names == ["a", "b", "gain"]
+    axis = (np.arange(60) + 0.5) / 60
+    a, b, gain = (one.ravel() for one in np.meshgrid(axis, axis, 0.5 + axis, indexing="ij"))
+    inside = a + b < 1 - 1e-9
+    a, b, gain = a[inside], b[inside], gain[inside]
+    mean = gain * np.array([a + 2 * b + 3 * (1 - a - b), 1 + a])
+    weights = stats.norm(mean, 0.3).pdf(seen[:, None]).prod(axis=0) * stats.dirichlet([2, 1, 1]).pdf(np.array([a, b]))
+    exact = np.array([weights @ one for one in (a, b, gain)]) / weights.sum()
+    assert (np.abs(posterior.mean() - exact) < 4.5 * posterior.std() / math.sqrt(1000) + 2e-3).all()

@@ -26,6 +26,7 @@ from paoswarm.evaluate.calls import NAN, Detailed, Failed, Objective, to_fingerp
 from paoswarm.least_squares.likelihoods import Huber, Likelihood, Normal, StudentT, read_likelihood
 from paoswarm.least_squares.loss import Group, Loss, Scaled
 from paoswarm.least_squares.outputs import Output, Outputs, as_residuals
+from paoswarm.space.distributions import NewStyle, is_new_style, old_style
 from paoswarm.space.space import Space
 from paoswarm.space.variables import Real
 from paoswarm.store.encoding import decode
@@ -44,7 +45,8 @@ class Belief:
     @classmethod
     def of(cls, key: Any, law: Any, low: float, high: float) -> Belief:
         """Find the mode of a density between the bounds of the unknown."""
-        if not (hasattr(law, "logpdf") and hasattr(law, "ppf") and hasattr(law, "dist")):
+        law = old_style(key, law) if is_new_style(law) else law
+        if not (hasattr(law, "logpdf") and hasattr(law, "ppf") and (hasattr(law, "dist") or isinstance(law, NewStyle))):
             name = getattr(law, "name", "norm") if hasattr(law, "logpdf") else "norm"
             raise TypeError(
                 f"the prior of {key!r} must be a frozen distribution of scipy.stats, with its parameters, such as "
@@ -65,7 +67,7 @@ class Belief:
 
     def residual(self, x: float) -> float:
         """The residual (F8); infinite where the density is zero."""
-        name = getattr(self.law.dist, "name", "")
+        name = getattr(getattr(self.law, "dist", None), "name", "")
         if name == "norm":
             return (x - float(self.law.mean())) / float(self.law.std())
         with np.errstate(divide="ignore"):

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from paoswarm._text import warn_user
 from paoswarm.core.arrays import Floats
 from paoswarm.evaluate.calls import RAISED, Objective, to_fingerprint, with_arguments
 from paoswarm.evaluate.comparison import Beliefs, Curve, DataComparison, plain_data
 from paoswarm.evaluate.evaluator import Evaluator
+from paoswarm.least_squares.loss import Loss
 from paoswarm.least_squares.marginal import log_marginal_likelihoods
 from paoswarm.sampling.adapt import NothingFound
 from paoswarm.sampling.posterior import Posterior
@@ -134,6 +136,8 @@ class BatchLikelihood:
         Points that were simulated before, with their outputs.
     time_limit : float, optional
         Seconds from now on.
+    comparison : DataComparison, optional
+        How outputs are compared with data.
 
     Attributes
     ----------
@@ -149,7 +153,9 @@ class BatchLikelihood:
         log_likelihood_of: Callable[[Floats, Floats], Floats] | None = None,
         known: tuple[Floats, Floats] | None = None,
         time_limit: float | None = None,
+        comparison: DataComparison | None = None,
     ) -> None:
+        self._comparison = comparison
         self._limit, self._deadline = time_limit, None if time_limit is None else time.monotonic() + time_limit
         self.is_late = False
         self._evaluate, self._is_first = evaluate, True
@@ -161,6 +167,18 @@ class BatchLikelihood:
         evaluate.count = count
         if names != numbered(len(names)):
             evaluate.log.text = lambda x: text_by_name(dict(zip(names, x.tolist(), strict=True)))
+
+    @property
+    def loss(self) -> Loss:
+        """What a fit minimises."""
+        assert self._comparison is not None
+        return self._comparison.loss(self._joined(self._outputs).shape[1])
+
+    @property
+    def series(self) -> Sequence[NDArray[np.intp]]:
+        """Rows of the outputs whose order means something."""
+        assert self._comparison is not None
+        return self._comparison.series(self._joined(self._outputs).shape[1])
 
     @property
     def points(self) -> Floats:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 from numbers import Integral, Number
 from typing import Any, SupportsFloat
 
 import numpy as np
 
+from paoswarm.sampling.joint_priors import Blocks, is_joint, read_joint
 from paoswarm.sampling.laws import LogUniform, Ring, Uniform, finite_ends, uniform_ends
-from paoswarm.sampling.prior import Correlated, Independent, Prior, Transformed, box_of
+from paoswarm.sampling.prior import Independent, Prior, Transformed, box_of
+from paoswarm.space.distributions import is_new_style, old_style
 from paoswarm.space.lmfit_parameters import OfParameters, ParametersSpace, are_parameters
 from paoswarm.space.names import ByDict, ByName, WithFixed, numbered
 from paoswarm.space.variables import Periodic, Real, Variable
@@ -22,8 +25,8 @@ def read_prior(prior: Any) -> Prior:
     """Make a `Prior` from what the user gave.
 
     - A dict (by name) or list of frozen `scipy.stats` distributions, ``(low, high)`` pairs, `Real` or `Periodic`. A
-      number is fixed, and no parameter.
-    - A frozen ``scipy.stats.multivariate_normal``, or ``(names, distribution)`` with one.
+      number is fixed, and no parameter. In a dict a tuple of names may stand for several parameters.
+    - A frozen multivariate distribution of `scipy.stats`, or ``(names, distribution)`` with one.
     - ``(names, transform)`` or ``(names, transform, log_density)``, where the transform maps uniform deviates (m, d).
 
     The number of parameters may stand for their names.
@@ -33,21 +36,37 @@ def read_prior(prior: Any) -> Prior:
     if (joint := _read_joint(prior)) is not None:
         return joint
     free = _free_entries(prior)
-    names, laws = list(free), [_read_law(name, entry) for name, entry in free.items()]
-    n_circles = sum(isinstance(law, Ring) for law in laws)
-    if n_circles > _MOST_CIRCLES:
-        raise ValueError(f"prior: no more than {_MOST_CIRCLES} parameters may be Periodic, got {n_circles}")
-    return Independent(names, laws) if any(uniform_ends(law) is None for law in laws) else box_of(names, laws)
+    if sum(isinstance(entry, Periodic) for entry in free.values()) > _MOST_CIRCLES:
+        raise ValueError(f"prior: no more than {_MOST_CIRCLES} parameters may be Periodic")
+    if any(isinstance(names, tuple) for names in free):
+        return Blocks(list(_parts(free)))
+    laws = [_read_law(name, entry) for name, entry in free.items()]
+    return (Independent if any(uniform_ends(law) is None for law in laws) else box_of)(list(free), laws)
+
+
+def _parts(free: Mapping[Any, Any]) -> Iterator[Prior]:
+    """A prior for each tuple of names, and one for names between such."""
+    for is_block, several in groupby(free.items(), key=lambda pair: isinstance(pair[0], tuple)):
+        if is_block:
+            for names, entry in several:
+                if (joint := _read_joint((names, *(entry if isinstance(entry, tuple) else (entry,))))) is None:
+                    raise TypeError(
+                        f"prior {names!r} must be a multivariate distribution or a transform, got {entry!r}"
+                    )
+                yield joint
+        else:
+            laws = {name: _read_law(name, entry) for name, entry in several}
+            yield Independent(list(laws), list(laws.values()))
 
 
 def _read_joint(prior: Any) -> Prior | None:
     """A prior that covers all parameters at once; None if each parameter has an entry."""
-    if _is_multivariate_normal(prior):
-        return _correlated(prior, None)
+    if is_joint(prior):
+        return read_joint(prior)
     if not isinstance(prior, tuple) or len(prior) not in (2, 3):
         return None
-    if len(prior) == 2 and _is_multivariate_normal(prior[1]):
-        return _correlated(prior[1], _read_names(prior))
+    if len(prior) == 2 and is_joint(prior[1]):
+        return read_joint(prior[1], _read_names(prior))
     if not callable(prior[1]) or hasattr(prior[1], "ppf"):
         return None
     if len(prior) == 3 and not callable(prior[2]):
@@ -55,10 +74,11 @@ def _read_joint(prior: Any) -> Prior | None:
     return Transformed(_read_names(prior), *prior[1:])
 
 
-def _free_entries(prior: Any) -> dict[str, Any]:
-    """The entries of the parameters by name, without those that are fixed."""
+def _free_entries(prior: Any) -> dict[Any, Any]:
+    """The entries of the parameters by name, or by several names, without those that are fixed."""
+    names: list[Any]
     if isinstance(prior, Mapping):
-        names, entries = [str(name) for name in prior], list(prior.values())
+        names, entries = [_key(name) for name in prior], list(prior.values())
     elif isinstance(prior, Sequence) and not isinstance(prior, str):
         names, entries = numbered(len(prior)), list(prior)
     else:
@@ -68,7 +88,7 @@ def _free_entries(prior: Any) -> dict[str, Any]:
         )
     if not entries:
         raise ValueError("prior is empty; give one entry per parameter")
-    _check_names(names)
+    _check_names(_flat(names))
     free = {name: entry for name, entry in zip(names, entries, strict=True) if not _is_fixed(prior, entry)}
     if not free:
         raise ValueError("prior: every entry is fixed, so there is no parameter")
@@ -84,9 +104,10 @@ def as_given(fun: Any, prior: Any, *, as_dict: bool = False) -> Any:
         return OfParameters(fun, ParametersSpace(prior))
     if isinstance(prior, Mapping):
         fixed = {str(name): entry for name, entry in prior.items() if _is_fixed(prior, entry)}
-        free = [str(name) for name in prior if str(name) not in fixed]
+        names = _flat([_key(name) for name in prior])
+        free = [name for name in names if name not in fixed]
         columns = {name: i for i, name in enumerate(free)}
-        return ByDict(fun, [str(name) for name in prior], columns, fixed) if as_dict else ByName(fun, columns, fixed)
+        return ByDict(fun, names, columns, fixed) if as_dict else ByName(fun, columns, fixed)
     if isinstance(prior, Sequence) and any(_is_fixed(prior, entry) for entry in prior):
         return WithFixed(fun, tuple(float(entry) if _is_fixed(prior, entry) else math.nan for entry in prior))
     return fun
@@ -112,15 +133,14 @@ def _suggestion(prior: Any) -> str:
     return "; a transform needs the number of parameters: write (number, transform)" if callable(prior) else ""
 
 
-def _is_multivariate_normal(law: Any) -> bool:
-    return hasattr(law, "mean") and hasattr(law, "cov") and hasattr(law, "logpdf") and not callable(law.mean)
+def _key(name: Any) -> Any:
+    """The name of an entry, or a tuple of names."""
+    return tuple(map(str, name)) if isinstance(name, tuple) else str(name)
 
 
-def _correlated(law: Any, names: list[str] | None) -> Correlated:
-    mean = np.atleast_1d(np.asarray(law.mean, dtype=float))
-    if names is not None and len(names) != len(mean):
-        raise ValueError(f"prior: there are {len(names)} names, {names}, for {len(mean)} parameters")
-    return Correlated(names or numbered(len(mean)), mean, np.atleast_2d(np.asarray(law.cov, dtype=float)))
+def _flat(names: Sequence[Any]) -> list[str]:
+    """All names, one by one."""
+    return [one for name in names for one in (name if isinstance(name, tuple) else [name])]
 
 
 def _read_names(prior: tuple[Any, ...]) -> list[str]:
@@ -153,6 +173,8 @@ def _read_law(name: str, entry: Any) -> Any:
             f"prior {name!r} is {entry!r}, which is discrete; parameters must be continuous. Sample once for each "
             "value that it can have, with the value fixed, and compare the evidences"
         )
+    if is_new_style(entry):
+        entry = old_style(name, entry)
     if all(hasattr(entry, method) for method in ("cdf", "sf", "ppf", "isf", "support")):
         _check_distribution(name, entry)
         return entry
@@ -163,8 +185,9 @@ def _read_law(name: str, entry: Any) -> Any:
     except (TypeError, ValueError):
         if hasattr(entry, "cov") or hasattr(entry, "logpdf"):
             raise TypeError(
-                f"prior {name!r} is a multivariate distribution. A multivariate normal must cover all parameters; in "
-                "all other cases give (names, transform)"
+                f"prior {name!r} is a multivariate distribution: give it a tuple of names in a dict, such as "
+                "{('a', 'b'): distribution}, or for all parameters (names, distribution). Normal, t and Dirichlet laws "
+                "and gaussian_kde are known; for others give (names, transform)"
             ) from None
         raise TypeError(
             f"prior {name!r} is {entry!r}; give a frozen distribution or a pair (low, high) for each parameter; for "

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,9 +22,11 @@ from paoswarm.evaluate.calls import Objective
 from paoswarm.evaluate.engines import EngineDown
 from paoswarm.evaluate.evaluator import Evaluator
 from paoswarm.evaluate.interrupts import interruptible
-from paoswarm.sampling.adapt import Frozen, NothingFound, adapt
+from paoswarm.sampling.adapt import NothingFound, adapt
 from paoswarm.sampling.assemble_posterior import LEAST, draw_posterior, interrupted_posterior
-from paoswarm.sampling.likelihood import BatchLikelihood, read_function
+from paoswarm.sampling.emulated.emulate import emulated_posterior, explore
+from paoswarm.sampling.emulated.simulations import Simulations
+from paoswarm.sampling.likelihood import BatchLikelihood, Called, read_function
 from paoswarm.sampling.posterior import Posterior
 from paoswarm.sampling.prior import Prior
 from paoswarm.sampling.proposals import DrawPool
@@ -38,6 +41,8 @@ from paoswarm.store.store import RecordedRun, Store
 if TYPE_CHECKING:
     from paoswarm.sampling.jax_target import JaxLikelihood
 
+MOST_UNKNOWNS = 12  # with more, the emulator is no better than draws
+DEFAULT_BUDGET = 200  # simulations, times (d + 2), at most, if maxfev is not given and an emulator is used
 _SEARCH = 300  # evaluations, times (d + 1), that the search for modes takes at least (measured on normal posteriors)
 # What JAX does not have, and the values that say that it is not wanted.
 _LACKING: dict[str, Any] = {"vectorized": False, "workers": Workers(), "store": None, "time_limit": None}
@@ -67,6 +72,7 @@ def sample(
     progress: bool = False,
     maxfev: float | None = None,
     time_limit: float | None = None,
+    emulate: bool | None = None,
     rng: Seed = None,
     store: Any = None,
     engine: Any = "numpy",
@@ -116,11 +122,15 @@ def sample(
     progress : bool
         Show evaluations, inverse temperature, effective draws and efficiency (needs tqdm).
     maxfev : int, optional
-        Maximum number of likelihood evaluations; never exceeded. With fewer than about ``300 (d + 1)`` the search for
-        modes is incomplete, and there is a warning. (A vectorised likelihood that raises an exception is
+        Maximum number of likelihood evaluations; never exceeded. (A vectorised likelihood that raises an exception is
         called again for each point of its batch; return NaN instead.)
     time_limit : float, optional
         Seconds after which no evaluation begins. The draws so far make the posterior; its error may not be known.
+    emulate : bool, optional
+        Whether an emulator learns the likelihood, or with ``data`` the simulator's outputs, from few evaluations and
+        proposes the draws; then hundreds of evaluations do what takes thousands without. It takes milliseconds for each
+        of them. By default it does with up to 12 parameters, if there is ``data``, or if ``maxfev`` is below
+        ``300 (d + 1)``. Without ``maxfev`` it takes at most ``200 (d + 2)``.
     rng : int, Generator, SeedSequence or None
         Seed.
     store : path or Store, optional
@@ -144,8 +154,11 @@ def sample(
     frozen, and new draws are weighted by :math:`w = p L / q`. The mean weight is an unbiased estimate of the evidence,
     whatever the quality of the fit.
 
-    If that would be too inefficient, a swarm drawn from :math:`q` is tempered towards the posterior. It moves by PAO's
-    exact steps with a Metropolis correction.
+    With an emulator :math:`q` is adapted to the emulated posterior, from which any number of draws are free. A few of
+    them are simulated, and correct what the emulator says: the evidence is unbiased whatever its quality (E3).
+
+    If importance sampling would be too inefficient, a swarm drawn from :math:`q` is tempered towards the posterior. It
+    moves by PAO's exact steps with a Metropolis correction.
 
     **No diagnostic can detect a mode that no draw has come near.** The error is conditional on the modes that were
     found.
@@ -166,7 +179,7 @@ def sample(
     prior = ParametersSpace(prior).description if are_parameters(prior) else prior
     law = read_prior(prior)
     wanted = read_wanted(n_effective)
-    budget = None if maxfev is None else _read_budget(maxfev, law.dim, start is not None)
+    budget = None if maxfev is None else whole_number("maxfev", maxfev, 10)
     seconds = None if time_limit is None else positive_number("time_limit", time_limit)
     first = None if n_particles is None else whole_number("n_particles", n_particles, 2)
     flag("progress", progress)
@@ -176,12 +189,15 @@ def sample(
     options = {"vectorized": vectorized, "workers": workers, "store": store, "time_limit": seconds}
     traced = read_traced(engine, called.fun, law.dim, **options)
     calling = CallOptions(vectorized or traced is not None, workers)
+    is_emulated = read_emulate(emulate, budget, law.dim, called, has_first=first is not None, traced=traced)
+    if is_emulated and budget is None:
+        budget = DEFAULT_BUDGET * (law.dim + 2)
     journal = None
     if store is not None:
         store = Store.of(store)
         rng, seed = store.seeded(rng)
         problem = {"prior": encode(prior), "n_particles": first, "start": encode(points), "rng": seed}
-        problem |= called.about
+        problem |= called.about | ({"emulate": True} if is_emulated else {})
         limits = {"n_effective": wanted, "maxfev": budget, "expected": budget, "time_limit": seconds}
         journal = Journal(store, RecordedRun("sample", problem, limits, calling.described), called.fingerprint)
     source = generator(rng)
@@ -193,23 +209,33 @@ def sample(
         ProgressBar(progress, budget) as bar,
     ):
         count = bar.count if progress else None
-        batches = BatchLikelihood(evaluate, law.names, count, called.of_outputs, time_limit=seconds)
+        batches = BatchLikelihood(
+            evaluate, law.names, count, called.of_outputs, time_limit=seconds, comparison=called.comparison
+        )
         target = make_target(batches, law, budget, traced, count)
         if points is not None:  # an optimisation may have had wider bounds than the prior
             points = target.coordinates(target.within(points) if is_search(start) else points)
 
-        def after_stage(stage: dict[str, Any]) -> None:
-            bar.show("adaptation", beta=stage["beta"], effective=stage["effective"], efficiency=stage["efficiency"])
+        def call_back(stage: dict[str, Any]) -> None:
             if callback is not None and not batches.is_replayed:
                 with interruptible():
                     callback(stage)
 
-        def plan(pool: DrawPool) -> Frozen:
-            return adapt(
-                target, source, n_effective=wanted, known=points, n_prior=first, pool=pool, callback=after_stage
-            )
+        def after_stage(stage: dict[str, Any]) -> None:
+            bar.show("adaptation", beta=stage["beta"], effective=stage["effective"], efficiency=stage["efficiency"])
+            call_back(stage)
 
-        posterior = sampled(target, batches, plan, source, wanted, bar, journal)
+        def draw(pool: DrawPool) -> Posterior:
+            if not is_emulated:
+                plan = adapt(
+                    target, source, n_effective=wanted, known=points, n_prior=first, pool=pool, callback=after_stage
+                )
+                return draw_posterior(target, plan, source, wanted, bar)
+            known = Simulations(target, batches if called.comparison is not None else None)
+            search = partial(explore, known, points, workers.count, source)
+            return emulated_posterior(known, search, source, wanted, workers.count, bar, call_back)
+
+        posterior = sampled(target, batches, draw, source, journal)
     batches.warn()
     return batches.seen(posterior, law, called.comparison, called.as_given)
 
@@ -217,16 +243,14 @@ def sample(
 def sampled(
     target: Target,
     likelihood: BatchLikelihood,
-    plan: Callable[[DrawPool], Frozen],
+    draw: Callable[[DrawPool], Posterior],
     rng: np.random.Generator,
-    wanted: int,
-    bar: ProgressBar,
     journal: Journal | None,
 ) -> Posterior:
-    """Make a proposal and draw from it; ``plan`` makes it, and fills a pool of draws."""
+    """Draw, and say where draws came from; ``draw`` may fill a pool, from which an interrupt makes a posterior."""
     pool = DrawPool(target.dim)
     try:
-        posterior = draw_posterior(target, plan(pool), rng, wanted, bar)
+        posterior = draw(pool)
     except NothingFound as error:
         raise likelihood.explained(error) from likelihood.cause
     except KeyboardInterrupt as error:
@@ -264,17 +288,28 @@ def read_wanted(n_effective: int) -> int:
     return wanted
 
 
-def _read_budget(maxfev: float, dim: int, are_modes_known: bool) -> int:
-    """Check ``maxfev``, and warn if it is too small for the search for modes."""
-    budget = whole_number("maxfev", maxfev, 10)
-    if budget < (least := _SEARCH * (dim + 1)) and not are_modes_known:
+def read_emulate(
+    emulate: bool | None, budget: int | None, dim: int, called: Called, *, has_first: bool, traced: Any
+) -> bool:
+    """Whether an emulator is used: if it is wanted, or if nothing says no and simulations are few."""
+    if emulate is not None and flag("emulate", emulate):
+        if traced is not None:
+            raise ValueError("emulate=True saves evaluations, of which JAX makes millions: leave out one of them")
+        if has_first:
+            raise ValueError("n_particles= is for emulate=False; an emulator takes few first draws")
+        return True
+    is_small = budget is not None and budget < _SEARCH * (dim + 1)
+    if emulate is None and traced is None and not has_first and dim <= MOST_UNKNOWNS:
+        return is_small or called.comparison is not None
+    if is_small and emulate is None:
+        least = _SEARCH * (dim + 1)
         warn_user(
             f"maxfev={budget} is too small to search for modes, so modes may be missed: with {dim} "
             f"parameter{'s' if dim > 1 else ''} the search takes about {least} evaluations if there is one mode, and "
             f"more if there are several. Then every effective draw takes at least one more. Raise maxfev to {least} or "
-            "more, or give points near the modes (start=)"
+            "more"
         )
-    return budget
+    return False
 
 
 def read_traced(engine: Any, fun: Any, dim: int, **options: Any) -> JaxLikelihood | None:

@@ -101,10 +101,23 @@ def _encode_law(thing: Any, inner: Callable[[Any], Any]) -> dict[str, Any] | Non
     family = getattr(getattr(thing, "dist", None), "name", None)
     if family is not None and hasattr(thing, "kwds"):
         return {"scipy.stats": family, "args": inner(thing.args), "kwds": inner(thing.kwds)}
-    if type(thing).__name__ == "multivariate_normal_frozen":
-        settings = {"mean": np.asarray(thing.mean), "cov": np.asarray(thing.cov)}
-        return {"scipy.stats": "multivariate_normal", "args": [], "kwds": inner(settings)}
+    kind = type(thing).__name__.removesuffix("_frozen")
+    if kind in _JOINT:
+        arrays = {name: np.asarray(getattr(thing, own), dtype=float) for name, own in _JOINT[kind].items()}
+        settings = {name: one if one.ndim else float(one) for name, one in arrays.items()}
+        return {"scipy.stats": kind, "args": [], "kwds": inner(settings)}
+    if hasattr(thing, "icdf"):  # the newer ones show all their parameters
+        return {"own": repr(thing)}
     return None
+
+
+# Multivariate distributions: the arguments that make an equal one, and the attributes that hold them.
+_JOINT = {
+    "multivariate_normal": {"mean": "mean", "cov": "cov"},
+    "multivariate_t": {"loc": "loc", "shape": "shape", "df": "df"},
+    "dirichlet": {"alpha": "alpha"},
+    "gaussian_kde": {"dataset": "dataset", "bw_method": "factor", "weights": "weights"},
+}
 
 
 def _encode_own(thing: Any, inner: Callable[[Any], Any]) -> dict[str, Any]:
@@ -170,7 +183,7 @@ def _family(name: str) -> Any:
     from scipy import stats  # not at the top: importing it takes half a second
 
     family = getattr(stats, name, None)
-    if not isinstance(family, stats.rv_continuous) and family is not stats.multivariate_normal:
+    if not isinstance(family, stats.rv_continuous) and name not in _JOINT:
         raise Unknown(name)
     return family
 

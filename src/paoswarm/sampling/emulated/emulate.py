@@ -7,27 +7,29 @@ is whether there are modes that no search has seen; the number of searches bound
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from paoswarm._extras import ProgressBar
+from paoswarm.core.arrays import Floats
 from paoswarm.core.weights import effective_size, normalise
 from paoswarm.sampling.adapt import NothingFound
 from paoswarm.sampling.assemble_posterior import is_success, message, tail_remarks
 from paoswarm.sampling.emulated.learning import Learner
-from paoswarm.sampling.emulated.searches import FoundEnds, first_draws, search
-from paoswarm.sampling.emulated.simulations import OutputModel, Simulations
+from paoswarm.sampling.emulated.output_search import OutputSearch
+from paoswarm.sampling.emulated.searches import FoundEnds, first_draws, search_by_number
+from paoswarm.sampling.emulated.simulations import Simulations
 from paoswarm.sampling.emulated.two_stage import Estimate, TwoStage
 from paoswarm.sampling.importance import TRUSTED_K
-from paoswarm.sampling.posterior import DOUBTFUL, FEWER, SHAPE, Posterior, Remark, WeightedDraws
-from paoswarm.sampling.target import Target
+from paoswarm.sampling.posterior import DOUBTFUL, FEWER, SHAPE, Posterior, Remark
+from paoswarm.sampling.target import Interrupted, Target
+from paoswarm.sampling.weighted_draws import WeightedDraws
 
-_FIRST_SHARE = 0.2  # of the budget, at most, for first draws
 _SEARCH_SHARE = 0.4  # of the budget, with first draws, for a search that is sure of its top
-_LEARNING, _LEARNING_EACH = 40, 6  # simulations kept for learning: this number, and so many for each unknown
+_LEARNING, _LEARNING_EACH = 20, 8  # simulations kept for learning: this number, and so many for each unknown
 _LEARNING_SHARE = 0.6  # of what is left, at most, for learning
-_MOST_ROUNDS = 60
 _DRAWS = 40_000  # of the first stage
 _FEWEST, _FEWEST_EACH = 50, 8  # picks of a production: this number, or so many for each unknown
 _PRODUCTIONS = 4  # at most; those before the last are learnt from if the emulator was poor
@@ -39,38 +41,53 @@ _DOMINATES = 10.0  # means that the largest term may have, if its tail is heavy
 _MISSED = 3.0  # chi-square for each degree of freedom above which the best fit is none
 
 
+Search = Callable[[int, int], FoundEnds]  # of so many simulations, and more if it is not sure
+AfterRound = Callable[[dict[str, Any]], object]
+
+
 def emulated_posterior(
-    target: Target,
-    model: OutputModel | None,
+    known: Simulations,
+    search: Search,
     rng: np.random.Generator,
     wanted: int,
     abreast: int,
     bar: ProgressBar,
+    after_round: AfterRound,
 ) -> Posterior:
     """Search for modes, learn an emulator, and draw with it; ``abreast`` points are simulated side by side."""
-    known = Simulations(target, model)
-    budget = target.n_left
-    d = target.dim
-    n_first = min(4 * d + 4, int(_FIRST_SHARE * budget))
-    known.evaluate(first_draws(n_first, target, rng))
-    if not known.worked.any():
-        raise NothingFound(f"the likelihood is zero or failed at all {n_first} draws from the prior")
-    bar.show("search")
+    target, d = known.target, known.target.dim
     least = _least_production(d, abreast)
-    reserve = least + _LEARNING + _LEARNING_EACH * d + (d + 1) * (d + 2) // 2
-    soft = int(_SEARCH_SHARE * budget) - n_first
-    found = search(known, n_first, (soft, max(soft, target.n_left - reserve)), abreast, rng)
-    learner = Learner(known, [end.frame for end in found.ends], model is not None, rng)
+    reserve = least + _LEARNING + _LEARNING_EACH * d
+    bar.show("search")
+    soft = int(_SEARCH_SHARE * target.n_left)
+    found = search(soft, max(soft, target.n_left - reserve))
+    if not found.ends:
+        raise NothingFound(f"the likelihood is zero or failed at all {len(known)} points")
+    learner = Learner(known, [one.frame for one in found.ends], known.model is not None, rng)
     end = target.n_evaluations + int(_LEARNING_SHARE * target.n_left)
     size = _round_up(max(4, d if d < 8 else 2 * d), abreast)
-    for _ in range(_MOST_ROUNDS):
-        if learner.is_good or end - target.n_evaluations < size:
-            break
+    while not learner.is_good and end - target.n_evaluations >= size:
         learner.learn()
         learner.simulate(learner.batch(size))
         bar.show("learning", error=learner.validation[-1])
-    two, estimate = _produce(known, learner, wanted, abreast, rng, bar)
-    return _assembled(known, learner, found, two, estimate, wanted)
+        after_round({"error": learner.validation[-1], "evaluations": target.n_evaluations})
+    two, estimate, cut_short = _produce(known, learner, wanted, abreast, rng, bar)
+    return _assembled(known, learner, found, two, estimate, wanted, cut_short)
+
+
+def explore(
+    known: Simulations, starts: Floats | None, abreast: int, rng: np.random.Generator, soft: int, most: int
+) -> FoundEnds:
+    """Simulate first draws from the prior and points near modes, if any are known, and search from them."""
+    target, d = known.target, known.target.dim
+    n_first = max(1, min(4 * d + 4, most // 2))
+    draws = first_draws(n_first, target, rng)
+    known.evaluate(draws if starts is None else np.concatenate([starts[: max(1, most // 2)], draws]))
+    if not known.worked.any():
+        return FoundEnds([], 0, is_sure=False)
+    if known.model is not None:
+        return OutputSearch(known, abreast, rng).run(most - len(known))
+    return search_by_number(known, (soft - len(known), most - len(known)), abreast, rng)
 
 
 def _least_production(d: int, abreast: int) -> int:
@@ -83,23 +100,30 @@ def _round_up(n: int, abreast: int) -> int:
 
 def _produce(
     known: Simulations, learner: Learner, wanted: int, abreast: int, rng: np.random.Generator, bar: ProgressBar
-) -> tuple[TwoStage, Estimate]:
+) -> tuple[TwoStage, Estimate, Interrupted | None]:
     """Freeze the emulator and simulate picks; once more if the first ones say that it was poor."""
     target = known.target
     least = _least_production(target.dim, abreast)
-    for number in range(1, _PRODUCTIONS + 1):
+    number = 1
+    while True:
         learner.learn()
         two = TwoStage.drawn(_DRAWS, learner.freeze().proposal, learner.target, rng)
         is_last = number == _PRODUCTIONS or target.n_left < 2 * least
-        _simulate(known, two, target.n_left if is_last else least, rng)
-        estimate = two.estimate()
-        if is_last or not (estimate.spread >= _POOR or estimate.effective < 0.5 * len(two.picks)):
-            break
-    while target.n_left >= abreast and not is_precise(estimate, wanted):
-        _simulate(known, two, min(target.n_left, _round_up(max(25, least // 2), abreast)), rng)
-        estimate = two.estimate()
-        bar.show("production", effective=_worth(estimate), error=estimate.error)
-    return two, estimate
+        try:
+            _simulate(known, two, target.n_left if is_last else least, rng)
+            estimate = two.estimate()
+            if not is_last and (estimate.spread >= _POOR or estimate.effective < 0.5 * len(two.picks)):
+                number += 1
+                continue
+            while target.n_left >= abreast and not is_precise(estimate, wanted):
+                _simulate(known, two, min(target.n_left, _round_up(max(25, least // 2), abreast)), rng)
+                estimate = two.estimate()
+                bar.show("production", effective=_worth(estimate), error=estimate.error)
+        except Interrupted as interrupt:
+            if len(two.picks) < _FEWEST_EFFECTIVE:
+                raise
+            return two, two.estimate(), interrupt
+        return two, estimate, None
 
 
 def is_precise(estimate: Estimate, wanted: int) -> bool:
@@ -114,13 +138,27 @@ def _worth(estimate: Estimate) -> float:
 
 
 def _simulate(known: Simulations, two: TwoStage, n: int, rng: np.random.Generator) -> None:
+    """Simulate the next picks; of those that an interrupt leaves, which are in random order, all that are known."""
     picks = two.pick(n, rng)
-    rows, back = np.unique(picks, return_inverse=True)
-    two.add(picks, known.evaluate(two.z[rows])[back])
+    _, first, back = np.unique(picks, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    rows, back = picks[first[order]], np.argsort(order)[back]
+    try:
+        two.add(picks, known.evaluate(two.z[rows])[back])
+    except Interrupted as interrupt:
+        is_known = back < len(interrupt.values)
+        two.add(picks[is_known], interrupt.values[back[is_known]])
+        raise
 
 
 def _assembled(
-    known: Simulations, learner: Learner, found: FoundEnds, two: TwoStage, estimate: Estimate, wanted: int
+    known: Simulations,
+    learner: Learner,
+    found: FoundEnds,
+    two: TwoStage,
+    estimate: Estimate,
+    wanted: int,
+    cut_short: Interrupted | None,
 ) -> Posterior:
     """The posterior with what there is to know about it."""
     target = known.target
@@ -132,7 +170,7 @@ def _assembled(
     weights = normalise(log_weights)
     remarks = [
         *_doubts(estimate, found),
-        *_remarks(estimate, wanted, target),
+        *_remarks(estimate, wanted, target, cut_short),
         *tail_remarks(target.prior.names, x, weights),
     ]
     n = found.n_climbs
@@ -149,7 +187,7 @@ def _assembled(
         "unattractive": unseen,
     }
     sentence = (
-        f"{n} climb{'' if n == 1 else 's'}, {found.n_top} of them to the highest mode: modes that attract less than "
+        f"{n} climb{'' if n == 1 else 's'}, {found.n_top} of them to the heaviest mode: modes that attract less than "
         f"{100 * unseen:.2g} % of all starts cannot be ruled out."
     )
     error = math.inf if estimate.spread >= _USELESS or estimate.effective < _FEWEST_EFFECTIVE else estimate.error
@@ -162,7 +200,7 @@ def _assembled(
         log_evidence_error=error,
         n_evaluations=target.n_evaluations,
         n_failed=target.n_failed,
-        method="emulated",
+        method="emulated" if cut_short is None else "interrupted",
         diagnostics=diagnostics,
         success=is_success(remarks),
         message=f"{message(remarks, None)} {sentence}",
@@ -181,15 +219,18 @@ def _doubts(estimate: Estimate, found: FoundEnds) -> list[Remark]:
         texts.append("The emulator is too poor for this posterior; raise maxfev, or take emulate=False")
     if not found.is_sure:
         times = "one climb" if found.n_top == 1 else f"{found.n_top} climbs"
-        what = "mode" if found.ends and found.ends[0].is_determined else "place, a plateau,"
-        texts.append(f"The highest {what} was reached by {times} only, so there may be higher ones; raise maxfev")
-    return [Remark(DOUBTFUL, text) for text in texts]
+        what = "mode" if found.ends[0].is_determined else "place, a plateau,"
+        texts.append(f"The heaviest {what} was reached by {times} only, so there may be others; raise maxfev")
+    return [Remark(DOUBTFUL, text) for text in [*texts, found.doubt] if text]
 
 
-def _remarks(estimate: Estimate, wanted: int, target: Target) -> list[Remark]:
+def _remarks(estimate: Estimate, wanted: int, target: Target, cut_short: Interrupted | None) -> list[Remark]:
     """Fewer draws than wanted, and how well the emulator did."""
     remarks = []
-    if not is_precise(estimate, wanted):
+    if cut_short is not None:
+        why = cut_short.why.rstrip(".") or "Interrupted"
+        remarks.append(Remark(FEWER, f"{why}: the draws are worth {_worth(estimate):.0f} of {wanted}"))
+    elif not is_precise(estimate, wanted):
         text = f"The draws are worth {_worth(estimate):.0f} of {wanted} independent ones, for maxfev={target.maxfev}"
         remarks.append(Remark(FEWER, text))
     text = f"The emulator misplaced {estimate.misplaced:.1%} of the posterior before it was corrected"

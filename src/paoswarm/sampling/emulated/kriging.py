@@ -11,7 +11,7 @@ and independent errors :math:`e` of the variance :math:`a^2 \nu` plus what is gi
 
 .. math:: \tfrac{n - p}2 \ln y^T P y + \tfrac12 \ln |K| + \tfrac12 \ln |A|                                 \tag{E2}
 
-which changes with :math:`K` by :math:`\tfrac12 \operatorname{tr} (P\, dK) - \tfrac{n - p}2 (y^T P\, dK\, P y) / (y^T P y)`.
+which changes by :math:`\tfrac12 \operatorname{tr} (P\, dK) - \tfrac{n - p}2 (y^T P\, dK\, P y) / (y^T P y)`.
 
 Several outputs share lengths and factors, and have an amplitude each.
 """

@@ -14,6 +14,7 @@ from paoswarm.core.random import latin_hypercube
 from paoswarm.methods.model_search import ModelSearch, promised
 from paoswarm.run.optimizer import Optimizer
 from paoswarm.sampling.adapt import PriorDensity
+from paoswarm.sampling.climbs import log_volume
 from paoswarm.sampling.emulated.emulator import Frame
 from paoswarm.sampling.emulated.simulations import Simulations
 from paoswarm.sampling.target import Target
@@ -26,7 +27,7 @@ _CURVED = 0.5  # curvature, in units of the prior's, below which a direction is 
 _WIDEST = 0.6, 1.0  # standard deviation along directions without curvature: in a box, otherwise
 _LIGHT = 7.0  # log height, and one more for each unknown, below the top from which on an end does not matter
 _DIP = 3.0  # log height by which a point between two ends of one mode may be lower
-_TWICE, _ON_PLATEAU = 2, 5  # climbs to the top with which it is believed
+_TWICE, _ON_PLATEAU = 2, 5  # climbs to the top with which it is believed; many come to a plateau that miss a peak
 _ENOUGH = 9  # climbs after which no more begin if the top was reached twice
 _FEWEST = 3  # with which the search may end where its budget is small
 
@@ -37,24 +38,28 @@ class End(NamedTuple):
     row: int  # of the simulations
     frame: Frame
     is_determined: bool  # whether the log posterior is curved along all directions
+    log_mass: float  # Laplace: log height and the logarithm of the volume
     n_climbs: int = 1
+
+    @classmethod
+    def at(cls, known: Simulations, row: int, factor: Floats, *, is_determined: bool) -> End:
+        """The end at a simulation, with a scale there."""
+        log_mass = float(known.height[row]) + float(log_volume(factor))
+        return cls(row, Frame(known.z[row], factor), is_determined, log_mass)
 
 
 class FoundEnds(NamedTuple):
-    """All ends that matter, the highest first."""
+    """All ends that matter, the heaviest first."""
 
     ends: list[End]
     n_climbs: int
+    is_sure: bool  # whether enough have come to the heaviest end
+    doubt: str = ""  # another reason to doubt the top
 
     @property
     def n_top(self) -> int:
-        """How many climbs have come to the top."""
+        """How many climbs have come to the heaviest end."""
         return self.ends[0].n_climbs if self.ends else 0
-
-    @property
-    def is_sure(self) -> bool:
-        """Whether enough climbs have come to the top; to a plateau many come that only miss a peak."""
-        return bool(self.ends) and self.n_top >= (_TWICE if self.ends[0].is_determined else _ON_PLATEAU)
 
 
 def first_draws(n: int, target: Target, rng: np.random.Generator) -> Floats:
@@ -130,8 +135,8 @@ class Climb:
 
     def end(self) -> End:
         """Where it is, with the normal law that has the curvature of the last model."""
-        frame = Frame(self._known.z[self.row], factor_of(self._precision(), self._flat))
-        return End(self.row, frame, self.is_determined)
+        factor = factor_of(self._precision(), self._flat)
+        return End.at(self._known, self.row, factor, is_determined=self.is_determined)
 
 
 def factor_of(precision: Floats, is_flat: NDArray[np.bool_]) -> Floats:
@@ -144,19 +149,17 @@ def factor_of(precision: Floats, is_flat: NDArray[np.bool_]) -> Floats:
     return found
 
 
-def search(
-    known: Simulations, n_first: int, budget: tuple[int, int], abreast: int, rng: np.random.Generator
-) -> FoundEnds:
-    """Climb from the first simulations, by turns from the best and from those far from earlier starts.
+def search_by_number(known: Simulations, budget: tuple[int, int], abreast: int, rng: np.random.Generator) -> FoundEnds:
+    """Climb from the simulations so far, by turns from the best and from those far from earlier starts.
 
-    The smaller ``budget`` of simulations is for a search that is sure of its top, the larger for all others;
-    ``abreast`` climbs go on side by side.
+    The smaller ``budget`` is for a search that is sure of its top, the larger for all others; ``abreast`` climbs go on
+    side by side.
     """
     target, d = known.target, known.target.dim
-    height = known.height[:n_first]
+    height = known.height
     waiting = [i for i in np.argsort(-height, kind="stable").tolist() if np.isfinite(height[i])]
     soft_end, end = (target.n_evaluations + one for one in budget)
-    found, starts, active = FoundEnds([], 0), list[int](), list[Climb]()
+    found, starts, active = FoundEnds([], 0, is_sure=False), list[int](), list[Climb]()
     while True:
         is_late = found.n_climbs >= _FEWEST and target.n_evaluations >= soft_end
         is_enough = found.is_sure and (found.n_climbs >= _ENOUGH or is_late)
@@ -175,7 +178,9 @@ def search(
                 first += len(asked)
         for climb in [climb for climb in active if climb.is_done or is_spent]:
             active.remove(climb)
-            found = FoundEnds(_noted(known, found.ends, climb.end()), found.n_climbs + 1)
+            ends = _noted(known, found.ends, climb.end())
+            is_sure = ends[0].n_climbs >= (_TWICE if ends[0].is_determined else _ON_PLATEAU)
+            found = FoundEnds(ends, found.n_climbs + 1, is_sure)
 
 
 def _next_start(known: Simulations, waiting: list[int], starts: list[int]) -> int:
@@ -188,13 +193,13 @@ def _next_start(known: Simulations, waiting: list[int], starts: list[int]) -> in
 
 
 def _noted(known: Simulations, ends: list[End], new: End) -> list[End]:
-    """Count a climb to an end that is known, or add a new one; the highest end comes first."""
+    """Count a climb to an end that is known, or add a new one; the heaviest end comes first."""
     home = next((i for i, old in enumerate(ends) if _are_same(known, old, new)), None)
     if home is not None:
         higher = max(ends[home], new, key=lambda one: known.height[one.row])
         new = higher._replace(n_climbs=ends[home].n_climbs + 1)
         ends = ends[:home] + ends[home + 1 :]
-    return sorted([*ends, new], key=lambda one: -known.height[one.row])
+    return sorted([*ends, new], key=lambda one: -one.log_mass)
 
 
 def _are_same(known: Simulations, a: End, b: End) -> bool:
@@ -216,5 +221,5 @@ def _are_same(known: Simulations, a: End, b: End) -> bool:
 
 
 def _that_matter(known: Simulations, ends: list[End]) -> list[End]:
-    least = known.height[ends[0].row] - _LIGHT - known.target.dim if ends else math.inf
+    least = max((known.height[one.row] for one in ends), default=math.inf) - _LIGHT - known.target.dim
     return [one for one in ends if known.height[one.row] > least]

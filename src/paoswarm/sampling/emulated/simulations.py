@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from paoswarm.core.arrays import Floats
+from paoswarm.least_squares.loss import Loss
 from paoswarm.sampling.target import Interrupted, Target
 
 
 class OutputModel(Protocol):
     """A likelihood that compares the outputs of a simulator with data: the outputs tell more than one number."""
 
+    log_likelihood_of: Any  # of outputs (k, m) at parameters (k, d), without a simulation
+
     @property
-    def outputs(self) -> Floats:
+    def outputs(self) -> Any:
         """Outputs ``(n, m)`` at all points evaluated so far, in their order; NaN in rows that failed."""
 
-    def log_likelihood_of(self, outputs: Floats, x: Floats) -> Floats:
-        """The log likelihood ``(k,)`` of outputs ``(k, m)`` at parameters ``(k, d)``: no simulation is needed."""
+    @property
+    def loss(self) -> Loss:
+        """What the searches of a fit minimise."""
+
+    @property
+    def series(self) -> Sequence[NDArray[np.intp]]:
+        """Rows of the outputs whose order means something."""
 
 
 class Simulations:
@@ -46,7 +56,7 @@ class Simulations:
         return self._outputs
 
     @property
-    def worked(self) -> np.ndarray:
+    def worked(self) -> NDArray[np.bool_]:
         """Which points have a positive likelihood, and outputs that are known if there is a model."""
         found = np.isfinite(self.log_likelihood)
         return found if self.model is None or self._outputs is None else found & np.isfinite(self._outputs).all(axis=1)
