@@ -160,7 +160,8 @@ def summary(name: str, rows: list[dict[str, Any]]) -> str:
     stated = [row for row in rows if math.isfinite(row["error"])]
     ratios = np.array([row["off"] / row["error"] for row in stated])
     tails = np.array([tail_off(row) for row in stated])
-    silent = sum(row["success"] and bool(abs(r) > 3 or abs(t) > 4) for row, r, t in zip(stated, ratios, tails))
+    both = zip(stated, ratios, tails, strict=True)
+    silent = sum(row["success"] and bool(abs(ratio) > 3 or abs(tail) > 4) for row, ratio, tail in both)
     rms = [f"{math.sqrt(np.mean(each**2)):.2f}" if len(each) else "-" for each in (ratios, tails)]
     cost, seconds = (np.mean([row[key] for row in rows]) for key in ("evaluations", "seconds"))
     error = np.median([row["error"] for row in stated]) if stated else math.nan

@@ -200,6 +200,7 @@ def test_a_thin_curved_ridge_is_right_or_doubtful():
     """Rosenbrock's function in six dimensions. The references are sums over a grid (benchmarks/verdict_problems.py).
 
     Without the check, the log evidence is low by four errors, and the last standard deviation by a third, silently.
+    The last parameter has a third of its variance in 2 % of its mass: its standard deviation has an error of 0.05.
     """
 
     def log_likelihood(x):
@@ -207,7 +208,7 @@ def test_a_thin_curved_ridge_is_right_or_doubtful():
 
     posterior = ps.sample(log_likelihood, [(-4, 8)] * 6, vectorized=True, rng=0)
     is_right = abs(posterior.log_evidence + 23.729) < 3 * posterior.log_evidence_error
-    assert not posterior.success or (is_right and abs(posterior.std()[-1] - 1.037) < 0.1)
+    assert not posterior.success or (is_right and abs(posterior.std()[-1] - 1.037) < 0.2)
 
 
 # False alarms.

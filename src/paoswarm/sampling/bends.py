@@ -6,11 +6,12 @@ the neck of a hierarchy, where the scale of some parameters depends on another o
 .. math:: y_i = \frac{z_i - m_i(z_{<i})}{e^{s_i(z_{<i})}}, \qquad q(z) = q_y(y) \, e^{-\sum_i s_i} \tag{S24}
 
 takes out what the *leading* parameters say about location and scale of the others. Here :math:`<i` means earlier in an
-order that begins with the leading parameters, :math:`m_i` is a polynomial, linear in all but the leading ones, and
-:math:`s_i` a quadratic in a leading parameter. Each coordinate is monotone in itself, so the map is a bijection with a
-known determinant, and a density in :math:`y` is a density in :math:`z`, whatever the polynomials are.
+order that begins with the leading parameters, :math:`m_i` is linear in all but the leading ones, and :math:`s_i`
+depends on leading ones alone. Each coordinate is monotone in itself, so the map is a bijection with a known
+determinant, and a density of :math:`y` gives a density of :math:`z`, whatever :math:`m` and :math:`s` are.
 
-Terms are added one by one, as long as they raise the likelihood of the points by more than chance would.
+A leading parameter is found by what it says about the squares of the others. Terms of :math:`m` and :math:`s` are added
+one by one, as long as they raise the likelihood of the points by more than chance would.
 """
 
 from __future__ import annotations
@@ -28,12 +29,11 @@ from paoswarm.sampling.densities import Density, scatter_matrix
 
 _TERMS = 12  # of a coordinate, at most, beside the linear ones
 _LEADERS = 8  # leading parameters, at most
-_BEYOND = 0.25  # widths of the points by which the polynomials follow a parameter beyond them
+_BEYOND = 0.25  # widths of the points by which the terms follow a parameter beyond them
 _OUTLIER = 9.0  # squared deviations above this count as this: single points should not make a neck
 _CHANCE = 1e-4  # of a leading parameter among normal points
 _STEEP = 0.5  # largest change of a coefficient of the log scale in one step
 _TURNS = 3  # least squares and scoring steps after each new term
-
 _KNOTS = (0.05, 0.2, 0.4, 0.6, 0.8)  # quantiles of a leading parameter between which its ramps rise
 
 Term = tuple[int, int, int]  # (j, k, p): t_j f_p(t_k); t_-1 is one, and f are 1, t, t^2, and ramps from 0 to 1
@@ -63,7 +63,7 @@ class Bends(NamedTuple):
 
     centre: Floats
     unit: Floats
-    low: Floats  # limits of the standard coordinates in the polynomials
+    low: Floats  # limits of the standard coordinates in the terms
     high: Floats
     knots: Floats  # (d, 5), in standard coordinates
     rows: tuple[Row, ...]  # each depends on coordinates without a row, and on those of rows before it
@@ -86,7 +86,7 @@ class Bends(NamedTuple):
         return z
 
     def standard(self, z: Floats) -> Floats:
-        """Standard coordinates ``(n, d + 1)`` for the polynomials; the last is one."""
+        """Standard coordinates ``(n, d + 1)`` for the terms; the last is one."""
         return _with_one(np.clip((z - self.centre) / self.unit, self.low, self.high))
 
 
@@ -129,7 +129,7 @@ def fit_bends(points: Floats, counts: Floats) -> Bends | None:
 
 
 def _reach(t: Floats) -> tuple[Floats, Floats]:
-    """Limits of the standard coordinates in the polynomials."""
+    """Limits of the standard coordinates in the terms."""
     beyond = _BEYOND * np.ptp(t, axis=0)
     return t.min(axis=0) - beyond, t.max(axis=0) + beyond
 
@@ -290,7 +290,7 @@ def _regress(
     information = 2 * (scales.T * share) @ scales + 1e-10 * np.eye(scales.shape[1])
     for _ in range(_TURNS):
         root = np.sqrt(share) * np.exp(-scales @ slopes)
-        factors = np.linalg.lstsq(root[:, None] * design, root * values, rcond=None)[0]
+        factors: Floats = np.linalg.lstsq(root[:, None] * design, root * values, rcond=None)[0]
         rest = values - design @ factors
         spread = np.minimum((rest * np.exp(-scales @ slopes)) ** 2, _OUTLIER)
         step = np.linalg.solve(information, (share * (spread - 1)) @ scales)

@@ -99,7 +99,7 @@ def spread_out(points: Floats, score: Floats, n: int, chosen: Sequence[int] = ()
 def trend(z: Floats, height: Floats) -> Floats:
     """Quadratic regression of height on place. Cauchy weights keep single modes from bending it.
 
-    Each round regresses what the last has left. With very many terms all rounds share one matrix, that of equal weights.
+    Each round regresses what the last has left. With very many terms all share one matrix, that of equal weights.
     """
     terms, seen = _quadratic_terms(z[:_TREND_FITTED]), height[:_TREND_FITTED]
     least = 1e-12 * np.ptp(seen) + 1e-100  # an exact quadratic leaves no deviation to divide by
