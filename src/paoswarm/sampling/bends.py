@@ -290,7 +290,7 @@ def _regress(
     information = 2 * (scales.T * share) @ scales + 1e-10 * np.eye(scales.shape[1])
     for _ in range(_TURNS):
         root = np.sqrt(share) * np.exp(-scales @ slopes)
-        factors: Floats = np.linalg.lstsq(root[:, None] * design, root * values, rcond=None)[0]
+        factors = np.asarray(np.linalg.lstsq(root[:, None] * design, root * values, rcond=None)[0], dtype=float)
         rest = values - design @ factors
         spread = np.minimum((rest * np.exp(-scales @ slopes)) ** 2, _OUTLIER)
         step = np.linalg.solve(information, (share * (spread - 1)) @ scales)
