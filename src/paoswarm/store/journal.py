@@ -159,7 +159,7 @@ class Journal:
             self.path,
             self._contents,
             measure,
-            is_noisy=bool(self._run.problem.get("reevaluate")),
+            is_noisy=any(self._run.problem.get(name) for name in ("reevaluate", "unbiased")),
             is_repeated=self._is_finished and self.limits == self.limits_of_call,
             best_is_highest=self._run.function == "sample",
         )

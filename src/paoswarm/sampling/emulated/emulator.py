@@ -151,6 +151,11 @@ class LocalEmulator:
         value = self._of_outputs(means, self._known.target.parameters(z)) if self._by_outputs else means[:, 0]
         return np.minimum(value, self._top + _ABOVE + 0.5 * self._d) + self._log_worked(u)
 
+    def outputs(self, z: Floats) -> Floats:
+        """The outputs at rows of ``z``."""
+        found: Floats = self._middle + self.kriging.predict(self.frame.inner(z, self._circle)) @ self._axes
+        return found
+
     def error(self, z: Floats) -> Floats:
         """The standard deviation of the log likelihood at rows of ``z``."""
         u = self.frame.inner(z, self._circle)
@@ -237,8 +242,14 @@ class Emulator:
         """The standard deviation of the log likelihood at rows of ``z``."""
         return self._by_part(z, LocalEmulator.error)
 
-    def _by_part(self, z: Floats, function: Callable[[LocalEmulator, Floats], Floats]) -> Floats:
-        found, owner = np.empty(len(z)), self.owner(z)
+    def outputs(self, z: Floats) -> Floats:
+        """The outputs ``(n, m)`` at rows of ``z``."""
+        return self._by_part(z, LocalEmulator.outputs, self._known.outputs.shape[1:])
+
+    def _by_part(
+        self, z: Floats, function: Callable[[LocalEmulator, Floats], Floats], shape: tuple[int, ...] = ()
+    ) -> Floats:
+        found, owner = np.empty((len(z), *shape)), self.owner(z)
         for i, part in enumerate(self.parts):
             if (mine := owner == i).any():
                 found[mine] = function(part, z[mine])
@@ -259,14 +270,16 @@ class Emulator:
 class EmulatedTarget(Target):
     """The posterior with an emulated likelihood: whatever works on a target works on it, and costs no simulation."""
 
-    def __init__(self, target: Target, emulator: Emulator) -> None:
-        super().__init__(lambda x: x, target.prior)
-        self.emulator = emulator
+    def __init__(self, known: Simulations, emulator: Emulator) -> None:
+        super().__init__(lambda x: x, known.target.prior)
+        self.emulator, self._allows = emulator, known.allows
 
     def log_likelihood(self, z: Floats) -> Floats:
         """The emulated log likelihood of the rows of ``z``; -inf where the prior is zero."""
         found = np.full(len(z), -np.inf)
         inside = np.isfinite(self.log_prior(z))
+        if self._allows is not None:
+            inside[inside] = self._allows(z[inside])
         if inside.any():
             found[inside] = self.emulator.predict(z[inside])
         self.n_evaluations += int(inside.sum())

@@ -70,7 +70,7 @@ class Learner:
     @property
     def target(self) -> EmulatedTarget:
         """The emulated posterior."""
-        return EmulatedTarget(self._known.target, self.emulator)
+        return EmulatedTarget(self._known, self.emulator)
 
     @property
     def is_good(self) -> bool:

@@ -167,6 +167,9 @@ def search_by_number(known: Simulations, budget: tuple[int, int], abreast: int, 
             starts.append(_next_start(known, waiting, starts))
             active.append(Climb(known, starts[-1], rng))
         if not active:
+            if not found.ends:  # there was no room for a climb
+                best, anywhere = int(np.argmax(height)), factor_of(np.zeros((d, d)), PriorDensity(target).bounded)
+                found = found._replace(ends=[End.at(known, best, anywhere, is_determined=False)._replace(n_climbs=0)])
             return found._replace(ends=_that_matter(known, found.ends))
         points = [climb.ask() for climb in active]
         is_spent = sum(map(len, points)) > end - target.n_evaluations
