@@ -324,8 +324,8 @@ def _effective_share(cloud: Cloud, rise: float) -> float:
 def _worth(cloud: Cloud, rise: float) -> float:
     """Effective size of the states, from the spread of the swarms' means.
 
-    It is the harmonic mean over coordinates, which shows one that mixes badly, and never more than Kish's effective size
-    of the weights. A single swarm has Kish's effective size.
+    It is the harmonic mean over coordinates, which shows one that mixes badly, and never more than Kish's effective
+    size of the weights. A single swarm has Kish's effective size.
     """
     log_w = cloud.log_weights(rise)
     most = effective_size(log_w.ravel())
