@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 
 MOST_UNKNOWNS = 12  # with more, the emulator is no better than draws
 DEFAULT_BUDGET = 200  # simulations, times (d + 2), at most, if maxfev is not given and an emulator is used
+USUAL_BUDGET = 50  # the same that most take
 _SEARCH = 300  # evaluations, times (d + 1), that the search for modes takes at least (measured on normal posteriors)
 # What JAX does not have, and the values that say that it is not wanted.
 _LACKING: dict[str, Any] = {
@@ -249,7 +251,8 @@ def sample(
                 )
                 return draw_posterior(target, plan, source, wanted, bar)
             search = partial(explore, known, points, abreast, source)
-            return emulated_posterior(known, search, source, wanted, abreast, bar, call_back)
+            usual = math.inf if maxfev is not None else USUAL_BUDGET * (law.dim + 2)
+            return emulated_posterior(known, search, source, wanted, abreast, bar, call_back, usual)
 
         posterior = sampled(target, batches, draw, source, journal)
     batches.warn()

@@ -34,6 +34,7 @@ _DRAWS = 40_000  # of the first stage
 _NUMBERS, _FEWEST_KEPT = 1e7, 4000  # outputs at all draws that are kept, about, and draws at least
 _FEWEST, _FEWEST_EACH = 50, 8  # picks of a production: this number, or so many for each unknown
 _PRODUCTIONS = 4  # at most; those before the last are learnt from if the emulator was poor
+_EVEN = 0.3  # share of the picks that are effective below which it was, too
 _POOR = 0.4  # spread of the terms from which on it was
 _PRECISE = 0.01  # error of the log evidence that is small enough, as far as simulations decide it
 _USELESS = 1.5  # spread of the terms from which on no error can be stated
@@ -54,13 +55,17 @@ def emulated_posterior(
     abreast: int,
     bar: ProgressBar,
     after_round: AfterRound,
+    usual: float = math.inf,
 ) -> Posterior:
-    """Search for modes, learn an emulator, and draw with it; ``abreast`` points are simulated side by side."""
+    """Search for modes, learn an emulator, and draw with it; ``abreast`` points are simulated side by side.
+
+    A search that is sure takes no more than its share of a ``usual`` budget.
+    """
     target, d = known.target, known.target.dim
     least = _least_production(d, abreast)
     reserve = least + _LEARNING + _LEARNING_EACH * d
     bar.show("search")
-    soft = int(_SEARCH_SHARE * target.n_left)
+    soft = int(_SEARCH_SHARE * min(target.n_left, usual))
     found = search(soft, max(soft, target.n_left - reserve))
     if not found.ends:
         raise NothingFound(f"the likelihood is zero or failed at all {len(known)} points")
@@ -87,7 +92,7 @@ def explore(
     if not known.worked.any():
         return FoundEnds([], 0, is_sure=False)
     if known.model is not None:
-        return OutputSearch(known, abreast, rng).run(most - len(known))
+        return OutputSearch(known, abreast, rng).run(soft - len(known), most - len(known))
     return search_by_number(known, (soft - len(known), most - len(known)), abreast, rng)
 
 
@@ -108,12 +113,12 @@ def _produce(
     number = 1
     while True:
         learner.learn()
-        two = TwoStage.drawn(_DRAWS, learner.freeze().proposal, learner.target, rng)
+        two = learner.first_stage(_DRAWS)
         is_last = number == _PRODUCTIONS or target.n_left < 2 * least
         try:
             _simulate(known, two, min(target.n_left, least), rng)
             estimate = two.estimate()
-            if not is_last and (estimate.spread >= _POOR or estimate.effective < 0.5 * len(two.picks)):
+            if not is_last and (estimate.spread >= _POOR or estimate.effective < _EVEN * len(two.picks)):
                 number += 1
                 continue
             while target.n_left > 0 and not is_precise(estimate, wanted):
@@ -135,7 +140,8 @@ def is_precise(estimate: Estimate, wanted: int) -> bool:
 def _worth(estimate: Estimate) -> float:
     """How many independent draws would tell as much about the means."""
     means = estimate.moment_errors[: len(estimate.moment_errors) // 2]
-    return float(1 / max(float(means.max()) ** 2, 1e-12))
+    worth = float(1 / max(float(means.max()) ** 2, 1e-12))
+    return worth if estimate.effective >= _FEWEST_EFFECTIVE else min(worth, estimate.effective)
 
 
 def _simulate(known: Simulations, two: TwoStage, n: int, rng: np.random.Generator) -> None:

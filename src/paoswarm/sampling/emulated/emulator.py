@@ -268,14 +268,35 @@ class Emulator:
 
 
 class EmulatedTarget(Target):
-    """The posterior with an emulated likelihood: whatever works on a target works on it, and costs no simulation."""
+    """The posterior with an emulated likelihood: whatever works on a target works on it, and costs no simulation.
 
-    def __init__(self, known: Simulations, emulator: Emulator) -> None:
+    One that ``is_careful`` is lower where the emulator is unsure: far from all points its trend may rise.
+    """
+
+    def __init__(self, known: Simulations, emulator: Emulator, *, is_careful: bool = False) -> None:
         super().__init__(lambda x: x, known.target.prior)
-        self.emulator, self._allows = emulator, known.allows
+        self.emulator, self._allows, self._is_careful = emulator, known.allows, is_careful
+        self._top = float(known.log_likelihood.max())
 
     def log_likelihood(self, z: Floats) -> Floats:
-        """The emulated log likelihood of the rows of ``z``; -inf where the prior is zero."""
+        """The emulated log likelihood of the rows of ``z``; -inf where it is zero."""
+        return self.bounds(z)[0] if self._is_careful else self._means(z)
+
+    def bounds(self, z: Floats) -> tuple[Floats, Floats]:
+        """The log likelihood, lower where the emulator is unsure; and what it may be, a standard deviation higher.
+
+        That is not above all values that are known.
+        """
+        lower = self._means(z)
+        upper = lower.copy()
+        inside = np.isfinite(lower)
+        error = self.emulator.error_at(z[inside])
+        beyond = np.maximum(error - _SURE, 0.0)
+        lower[inside] -= np.minimum(0.5 * beyond * (1 + beyond), _MOST_DOUBT)
+        upper[inside] = np.maximum(np.minimum(upper[inside] + error, self._top), upper[inside])
+        return lower, upper
+
+    def _means(self, z: Floats) -> Floats:
         found = np.full(len(z), -np.inf)
         inside = np.isfinite(self.log_prior(z))
         if self._allows is not None:
@@ -283,14 +304,6 @@ class EmulatedTarget(Target):
         if inside.any():
             found[inside] = self.emulator.predict(z[inside])
         self.n_evaluations += int(inside.sum())
-        return found
-
-    def trusted(self, z: Floats) -> Floats:
-        """The same, lower where the emulator is unsure."""
-        found = self.log_likelihood(z)
-        inside = np.isfinite(found)
-        beyond = np.maximum(self.emulator.error_at(z[inside]) - _SURE, 0.0)
-        found[inside] -= np.minimum(0.5 * beyond * (1 + beyond), _MOST_DOUBT)
         return found
 
 
