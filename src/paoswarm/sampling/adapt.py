@@ -133,7 +133,14 @@ def adapt(
     diagnostics = {"stages": [], "unseen": min(1.0, _SEEN / n_prior)}
     first = blend([], (), ladder, PriorDensity(target))
     plan = Frozen(first, 0.0, pool, ladder, found.modes, found.incomplete, found.is_trusted, diagnostics)
-    return _refine(target, plan, n_effective, int(_RESERVE * allowed), rng, callback)
+
+    def after_stage(stage: dict[str, Any]) -> None:
+        if len(plan.diagnostics["stages"]) == _WINDOW:
+            _warn_of_cost(stage, n_effective)
+        if callback is not None:
+            callback(stage)
+
+    return _refine(target, plan, n_effective, int(_RESERVE * allowed), rng, after_stage)
 
 
 def _is_flat(log_likelihood: Floats, n_failed: int) -> bool:
@@ -233,8 +240,6 @@ def _refine(
             "evaluations": target.n_evaluations,
         }
         plan.diagnostics["stages"].append(stage)
-        if len(plan.diagnostics["stages"]) == _WINDOW:
-            _warn_of_cost(stage, n_effective)
         if callback is not None:
             callback(stage)
     return plan._replace(proposal=best, predicted_efficiency=pool.efficiency(best))
