@@ -145,7 +145,7 @@ def test_moments_are_right_and_draws_have_them():
         two = produced("noisy", seed, m=4000)
         estimate = two.estimate()
         weights = normalise(two.calibrated(estimate))
-        assert_allclose(weights @ two._functions, estimate.moments, atol=0.1 * estimate.moment_errors.max())
+        assert_allclose(weights @ two._functions, estimate.moments, atol=0.2 * estimate.moment_errors.max())
         means.append(weights @ two.z)
         scale = np.sqrt(two._emulated @ (two.z - two._emulated @ two.z / two._emulated.sum()) ** 2)
         ratios.append(means[-1] / (estimate.moment_errors[:3] * scale / math.sqrt(two._emulated.sum())))

@@ -20,6 +20,7 @@ from paoswarm.core.random import generator
 from paoswarm.evaluate.call_options import CallOptions, Workers
 from paoswarm.evaluate.comparison import DataComparison
 from paoswarm.evaluate.evaluator import Evaluator
+from paoswarm.evaluate.interrupts import delays_interrupts
 from paoswarm.fitting.cube import Cube, FittedVariables
 from paoswarm.least_squares.trust_region import Region
 from paoswarm.sampling.emulated.emulate import emulated_posterior
@@ -114,6 +115,7 @@ class FitLikelihood(DataLikelihood):
         return self.variables.numbers(self.prior.low + points * (self.prior.high - self.prior.low))
 
 
+@delays_interrupts
 def sample_fit(
     fit: Fit, *, n_effective: int, maxfev: float | None, workers: Any, progress: bool, rng: Any, store: Any
 ) -> Posterior:

@@ -23,7 +23,7 @@ from paoswarm.evaluate.call_options import CallOptions, Workers
 from paoswarm.evaluate.calls import Objective
 from paoswarm.evaluate.engines import EngineDown
 from paoswarm.evaluate.evaluator import Evaluator
-from paoswarm.evaluate.interrupts import interruptible
+from paoswarm.evaluate.interrupts import delays_interrupts, interruptible
 from paoswarm.sampling.adapt import NothingFound, adapt
 from paoswarm.sampling.assemble_posterior import LEAST, draw_posterior, interrupted_posterior
 from paoswarm.sampling.emulated.emulate import emulated_posterior, explore
@@ -63,6 +63,7 @@ _LACKING: dict[str, Any] = {
     priors="the second argument is the prior of all parameters",
     penalty="add it to a log likelihood of your own, or use ps.fit(...).sample()",
 )
+@delays_interrupts
 def sample(
     log_likelihood: Objective,
     prior: Any,

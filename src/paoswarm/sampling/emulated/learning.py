@@ -115,24 +115,24 @@ class Learner:
             self._laws = fit_laws(self.pool, target, 1.0 if size >= _REACHED * (d + 1) else front, front, self._rng)
             draw_into(target, self.pool, blend(self._laws, _SHARES, self._ladder, prior), n, self._rng)
         lower, upper = target.bounds(self.pool.z)
-        rest = self.pool.log_weight(1.0) - self.pool.log_likelihood
+        rest = self.pool.log_weight(0.0)
         # Far from all points the trend may rise: such places are explored, but are no part of what is known.
         self._log_weights, self._log_warm, self._log_upper = rest + lower, rest + _WARM * lower, rest + upper
 
     def first_stage(self, n: int) -> TwoStage:
         """``n`` draws from a proposal that is adapted to the emulated posterior with as many draws as that takes."""
-        target = self.target
-        start = blend(self._laws[:1], _SHARES[: len(self._laws[:1])], self._ladder, PriorDensity(target))
-        plan = Frozen(start, 0.0, self.pool, self._ladder, self._modes, "", True, {"stages": []})
-        two = TwoStage.drawn(n, refine(target, plan, _PLANNED, self._rng).proposal, target, self._rng)
-        if effective_size(two.log_weights) >= _EFFICIENT * n:
-            return two
-        # Its proposal follows a trend that rises far from all points.
-        target, pool = EmulatedTarget(self._known, self.emulator, is_careful=True), DrawPool(target.dim)
-        draw_into(target, pool, start, _DRAWS[0] + _DRAWS[1] * target.dim, self._rng)
-        plan = refine(target, plan._replace(pool=pool), _PLANNED, self._rng)
-        again = TwoStage.drawn(n, plan.proposal, target, self._rng)
-        return max(two, again, key=lambda one: effective_size(one.log_weights))
+        found: list[TwoStage] = []
+        for is_careful in (False, True):  # a proposal may follow a trend that rises far from all points
+            target = EmulatedTarget(self._known, self.emulator, is_careful=is_careful)
+            start = blend(self._laws[:1], _SHARES[: len(self._laws[:1])], self._ladder, PriorDensity(target))
+            pool = DrawPool(target.dim)
+            draw_into(target, pool, start, _DRAWS[0] + _DRAWS[1] * target.dim, self._rng)
+            plan = Frozen(start, 0.0, pool, self._ladder, self._modes, "", True, {"stages": []})
+            proposal = refine(target, plan, _PLANNED, self._rng).proposal
+            found.append(TwoStage.drawn(n, proposal, target, self._rng))
+            if effective_size(found[-1].log_weights) >= _EFFICIENT * n:
+                break
+        return max(found, key=lambda one: effective_size(one.log_weights))
 
     def _frames(self) -> list[Frame]:
         """Means and scales of the emulated posterior, mode by mode; where too few draws are, by its curvature."""

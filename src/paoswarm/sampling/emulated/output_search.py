@@ -68,7 +68,7 @@ class OutputSearch:
         self._rows = list(range(n))  # of the simulations, by number in the pool of the searches
 
     def run(self, soft: int, most: int) -> FoundEnds:
-        """Search until enough ends agree, after ``soft`` simulations any that do; the last ones measure the slope there."""
+        """Search until enough ends agree, after ``soft`` simulations any; the last ones measure the slope there."""
         target, searches = self._known.target, self.searches
         soft_end, end = target.n_evaluations + soft, target.n_evaluations + most
         searches.has_enough = lambda: len(searches.ends) >= ENOUGH or target.n_evaluations >= soft_end
