@@ -8,7 +8,7 @@ from scipy import stats
 from scipy.special import logsumexp
 
 from paoswarm.core.weights import log_mean_weight_error
-from paoswarm.sampling.adapt import Frozen, adapt
+from paoswarm.sampling.adapt import Frozen, _warn_of_cost, adapt
 from paoswarm.sampling.densities import Blend, Mixture
 from paoswarm.sampling.importance import produce
 from paoswarm.sampling.proposals import DrawPool
@@ -273,3 +273,14 @@ def test_curved_posterior():
     for seed in range(3):
         _, _, made = run(log_likelihood, prior, [20, seed])
         assert abs(made.log_evidence - exact) < 4 * made.error < 0.3
+
+
+def test_a_run_that_will_take_long_says_so_early(recwarn):
+    slow = {"beta": 1.0, "expected": 0.01, "efficiency": 0.002, "evaluations": 40_000}
+    with pytest.warns(RuntimeWarning, match=r"after 40000 evaluations .* one effective draw in 500: .*deviates"):
+        _warn_of_cost(slow, 2000)
+    with pytest.warns(RuntimeWarning, match="hardly any effective draw"):
+        _warn_of_cost(slow | {"beta": 0.3}, 2000)
+    recwarn.clear()
+    _warn_of_cost(slow | {"efficiency": 0.1, "expected": 0.1}, 2000)
+    assert not recwarn

@@ -197,3 +197,27 @@ def test_a_mode_that_turns_up_later_is_late_if_it_matters():
     assert explore_again(target, modes, np.array([[-0.45]]), 1000)[1] is False
     both, is_late = explore_again(target, modes, np.array([[0.45]]), 1000)
     assert (len(both), is_late) == (2, True)
+
+
+@pytest.mark.parametrize("dim", [20, pytest.param(50, marks=pytest.mark.slow)])
+def test_one_peak_in_many_dimensions_is_settled_within_the_budget(dim):
+    target = Target(lambda x: -2 * ((x - 0.3) ** 2).sum(axis=1), [(-5, 5)] * dim)
+    z = target.draw_prior(10_000, np.random.default_rng(1))
+    found = explore(target, Draws(z, target.height(z)), np.empty((0, dim)), 10**9, np.random.default_rng(2))
+    assert found.incomplete == ""
+    np.testing.assert_allclose(target.parameters(found.modes[0].z[None])[0], 0.3, atol=0.05)
+
+
+def test_climbs_that_end_on_a_plateau_are_enough():
+    """A narrow peak with 90 % of the mass in a flat box: most climbs stay where they are."""
+    at, sd = 0.3, 0.02
+
+    def log_likelihood(x):
+        peak = -0.5 * (((x - at) / sd) ** 2).sum(axis=1) - 3 * np.log(sd * np.sqrt(2 * np.pi))
+        return np.logaddexp(np.log(0.9) + peak, np.log(0.1 / 8))
+
+    target = Target(log_likelihood, [(-1, 1)] * 3)
+    z = target.draw_prior(3000, np.random.default_rng(0))
+    found = explore(target, Draws(z, target.height(z)), np.empty((0, 3)), 10**9, np.random.default_rng(2))
+    assert found.incomplete == ""
+    np.testing.assert_allclose(target.parameters(found.modes[0].z[None])[0], at, atol=0.01)

@@ -563,7 +563,7 @@ def test_climbs_that_the_budget_cut_short_do_not_count():
         for seed in range(2)
     ]
     for posterior in posteriors:
-        assert posterior.diagnostics["climbs"].sum() < 9.2
+        assert posterior.diagnostics["climbs"].sum() < 4.6 * 3  # two modes, and an unknown one
         assert not posterior.diagnostics["search_settled"]
         assert "too few climbs" in posterior.message
 
@@ -594,7 +594,7 @@ def test_an_interrupt_before_anything_is_known_is_passed_on_and_says_where_the_v
         ps.sample(interrupting(300)[0], BOX2, rng=17, store=tmp_path / "kept")
 
 
-@pytest.mark.parametrize("at", [2001, 2500, 4000, -640], ids=["first climb", "climbs", "later", "early production"])
+@pytest.mark.parametrize("at", [2001, 2500, 4000, -780], ids=["first climb", "climbs", "later", "early production"])
 def test_an_interrupt_keeps_what_is_known_and_states_no_error(at, whole):
     log_likelihood, calls = interrupting(at % (whole.n_evaluations + 1))
     posterior = ps.sample(log_likelihood, BOX2, n_effective=500, rng=17)

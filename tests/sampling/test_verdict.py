@@ -7,11 +7,13 @@ import pytest
 from scipy import stats
 
 import paoswarm as ps
-from paoswarm.sampling.assemble_posterior import is_success, message, tail_remarks
+from paoswarm.sampling.adapt import Frozen
+from paoswarm.sampling.assemble_posterior import is_success, message, search_remarks, tail_remarks
 from paoswarm.sampling.densities import Mixture, fit
 from paoswarm.sampling.importance import find_uncovered, uncovered_share
 from paoswarm.sampling.posterior import DOUBTFUL, FEWER, SHAPE, Remark
 from paoswarm.sampling.proposals import DrawPool
+from paoswarm.sampling.search import _TOO_FEW, NO_STARTS
 from paoswarm.sampling.target import Target
 
 BOX = [(-12, 12)] * 4
@@ -37,6 +39,17 @@ def test_only_a_doubtful_value_is_no_success():
     assert is_success([])
     assert is_success([Remark(FEWER, "a"), Remark(SHAPE, "b")])
     assert not is_success([Remark(SHAPE, "a"), Remark(DOUBTFUL, "b")])
+
+
+@pytest.mark.parametrize(
+    ("doubt", "maxfev", "advice"),
+    [(_TOO_FEW, None, "Give points"), (_TOO_FEW, 9000, "Raise maxfev, or"), (NO_STARTS, None, "Raise n_particles, or")],
+)
+def test_the_advice_on_missing_modes_is_one_that_helps(doubt, maxfev, advice):
+    frozen = Frozen(None, 0.5, None, None, [], doubt, True, {})
+    (remark,) = search_remarks(frozen, maxfev)
+    assert f". {advice}" in remark.text
+    assert ("maxfev" in remark.text) == (maxfev is not None)
 
 
 def test_a_clean_run_states_its_limit_and_no_advice():
@@ -200,6 +213,7 @@ def test_a_thin_curved_ridge_is_right_or_doubtful():
     """Rosenbrock's function in six dimensions. The references are sums over a grid (benchmarks/verdict_problems.py).
 
     Without the check, the log evidence is low by four errors, and the last standard deviation by a third, silently.
+    The last parameter has a third of its variance in 2 % of its mass: its standard deviation has an error of 0.05.
     """
 
     def log_likelihood(x):
@@ -207,7 +221,7 @@ def test_a_thin_curved_ridge_is_right_or_doubtful():
 
     posterior = ps.sample(log_likelihood, [(-4, 8)] * 6, vectorized=True, rng=0)
     is_right = abs(posterior.log_evidence + 23.729) < 3 * posterior.log_evidence_error
-    assert not posterior.success or (is_right and abs(posterior.std()[-1] - 1.037) < 0.1)
+    assert not posterior.success or (is_right and abs(posterior.std()[-1] - 1.037) < 0.2)
 
 
 # False alarms.

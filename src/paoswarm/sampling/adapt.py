@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from paoswarm._text import warn_user
 from paoswarm.core.arrays import Floats
 from paoswarm.core.weights import effective_size
 from paoswarm.sampling.climbs import Mode, climb_cost, is_new
@@ -132,7 +133,14 @@ def adapt(
     diagnostics = {"stages": [], "unseen": min(1.0, _SEEN / n_prior)}
     first = blend([], (), ladder, PriorDensity(target))
     plan = Frozen(first, 0.0, pool, ladder, found.modes, found.incomplete, found.is_trusted, diagnostics)
-    return _refine(target, plan, n_effective, int(_RESERVE * allowed), rng, callback)
+
+    def after_stage(stage: dict[str, Any]) -> None:
+        if len(plan.diagnostics["stages"]) == _WINDOW:
+            _warn_of_cost(stage, n_effective)
+        if callback is not None:
+            callback(stage)
+
+    return _refine(target, plan, n_effective, int(_RESERVE * allowed), rng, after_stage)
 
 
 def _is_flat(log_likelihood: Floats, n_failed: int) -> bool:
@@ -235,6 +243,21 @@ def _refine(
         if callback is not None:
             callback(stage)
     return plan._replace(proposal=best, predicted_efficiency=pool.efficiency(best))
+
+
+def _warn_of_cost(stage: dict[str, Any], n_effective: int) -> None:
+    """Warn if the first stages let expect a long run."""
+    efficiency = min(stage["expected"], stage["efficiency"])
+    if stage["beta"] == 1 and efficiency >= _LEAST_EFFICIENCY:
+        return
+    found = (
+        f"one effective draw in {1 / max(efficiency, 1e-9):.3g}" if stage["beta"] == 1 else "hardly any effective draw"
+    )
+    warn_user(
+        f"after {stage['evaluations']} evaluations the proposal gives {found}: if it does not improve, {n_effective} "
+        "effective draws take very long, and the run may end without an error of the evidence. If this is a hierarchy, "
+        "write it with deviates, theta = mu + tau * eta, instead of group means; lower n_effective; or set maxfev"
+    )
 
 
 def _stage_size(dim: int, beta: float, production: float) -> int:

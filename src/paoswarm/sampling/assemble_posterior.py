@@ -18,7 +18,7 @@ from paoswarm.sampling.importance import TRUSTED_K, Production, produce
 from paoswarm.sampling.moves import metropolis_cost
 from paoswarm.sampling.posterior import DOUBTFUL, FEWER, SHAPE, Posterior, Remark
 from paoswarm.sampling.proposals import DrawPool
-from paoswarm.sampling.search import RIDGE
+from paoswarm.sampling.search import NO_STARTS, RIDGE
 from paoswarm.sampling.target import NOISY, Bridge, Interrupted, Target
 from paoswarm.sampling.tempered import TemperedResult, pass_cost, pass_problem, tempered
 from paoswarm.sampling.weighted_draws import WeightedDraws
@@ -201,19 +201,23 @@ def production_remarks(target: Target, made: Production, wanted: int) -> list[Re
     return [Remark(FEWER, f"The weights are less even than predicted ({size}); raise n_effective")]
 
 
-def search_remarks(frozen: Frozen) -> list[Remark]:
+def search_remarks(frozen: Frozen, maxfev: int | None) -> list[Remark]:
     """Why modes may be missing, and what to do; empty if the search found no sign of missed modes."""
     if not frozen.incomplete:
         return []
     text = frozen.incomplete[0].upper() + frozen.incomplete[1:]
     if frozen.incomplete in (LATE, RIDGE, UNSURE):
         return [Remark(SHAPE, text)]
-    return [Remark(DOUBTFUL, f"{text}. Raise n_particles or maxfev, or give points near the modes (start=)")]
+    more = "Raise n_particles, or give" if frozen.incomplete == NO_STARTS else "Give"
+    more = more if maxfev is None else "Raise maxfev, or give"
+    return [Remark(DOUBTFUL, f"{text}. {more} points near the modes (start=)")]
 
 
 def adaptation_diagnostics(target: Target, frozen: Frozen) -> dict[str, Any]:
     """Diagnostics of the adaptation, see `Posterior`."""
-    reached = [mode for mode in frozen.modes if mode.is_peak] or [mode for mode in frozen.modes if mode.is_settled]
+    reached = [mode for mode in frozen.modes if mode.is_peak]
+    if not reached and frozen.incomplete != RIDGE:  # places on a ridge are no modes
+        reached = [mode for mode in frozen.modes if mode.is_settled]
     modes = np.array([mode.z for mode in reached]).reshape(-1, target.dim)
     return {
         "predicted_efficiency": frozen.predicted_efficiency,
@@ -274,7 +278,7 @@ def _assembled(
     """The posterior of what was drawn, with remarks on the search, the prior, the likelihood and the tails."""
     if frozen is not None:
         diagnostics = diagnostics | adaptation_diagnostics(target, frozen)
-        remarks = remarks + search_remarks(frozen)
+        remarks = remarks + search_remarks(frozen, target.maxfev)
         error = error if frozen.is_trusted else math.inf
     kept = np.isfinite(made.log_weights)
     if not kept.any():

@@ -7,7 +7,7 @@ The constants of this file, and those of the other files of the search, are expl
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -34,6 +34,8 @@ _ROUND = 2.0  # ratio of measured and assumed curvature up to which a top is rou
 _FOLLOWS = 1.0  # standard deviations of a higher mode within which a climb is stopped
 _PATIENCE = 8  # rounds after which the lower half of the unfinished climbs is given up
 _ROUNDS = 25  # rounds that a climb may need; limits how many climbs go on at the same time
+_FULL_ROUNDS = 2  # of these, rounds with differences of pairs in many dimensions
+_FEW_PAIRS = 5  # dimensions up to which there are no more pairs than other differences
 _ABREAST = 2  # climbs that go on at the same time, at least
 _AWAY = 1e6  # prior standard deviations that no climb to a proper posterior reaches
 
@@ -120,6 +122,7 @@ class Climbs(NamedTuple):
     is_done: NDArray[np.bool_]  # (s,) arrived, stopped as a follower, or given up
     has_arrived: NDArray[np.bool_]  # (s,)
     is_round: NDArray[np.bool_]  # (s,) whether the posterior curves down as assumed in all directions
+    is_known: NDArray[np.bool_]  # (s,) whether the scales are those of the posterior here, as far as was seen
     n_stalled: NDArray[np.intp]  # (s,) rounds in a row without a gain that matters
     n_rounds: NDArray[np.intp]  # (s,)
 
@@ -132,7 +135,12 @@ class Climbed(NamedTuple):
 
 
 def climb(
-    target: Target, starts: Floats, n_max: int, scale: Floats | None = None, height: Height | None = None
+    target: Target,
+    starts: Floats,
+    n_max: int,
+    scale: Floats | None = None,
+    height: Height | None = None,
+    known: Sequence[Mode] = (),
 ) -> Climbed:
     """Climb from the starts, with at most ``n_max`` likelihood evaluations.
 
@@ -140,24 +148,30 @@ def climb(
     what is climbed, by default the log posterior.
 
     Each round measures gradient and curvature by finite differences, in coordinates in which the curvature of the last
-    round was one. So the steps fit the scale of the posterior, whatever the scale of the prior. Only as many climbs go
-    on at the same time as the budget can carry to a top. The next start sets out when a climb has arrived or was given
-    up.
+    round was one. So the steps fit the scale of the posterior, whatever the scale of the prior. With many parameters
+    the differences of pairs are most of the cost. They are left out while the last round has gained what it promised,
+    and where a mode that is ``known``, or that another climb has found, lends its scales. Climbs end near such a mode
+    if they are lower. Only as many go on at the same time as the budget can carry to a top. The next start sets out
+    when a climb has arrived or was given up.
     """
     height = target.height if height is None else height
     end = target.n_evaluations + n_max
-    climbs = _begin(target, height, starts[:n_max], scale)
-    per_round = _round_cost(target.dim)
-    abreast = max(_ABREAST, n_max // (_ROUNDS * per_round))
+    tops = [mode for mode in known if mode.is_peak]
+    climbs = _begin(target, height, starts[:n_max], tops[0].factor if tops and scale is None else scale)
+    climbs.is_known[:] = bool(tops)
+    abreast = max(_ABREAST, n_max // (_ROUNDS * _round_cost(target.dim)))
     while True:
-        active = np.flatnonzero(~climbs.is_done)[: min(abreast, (end - target.n_evaluations) // per_round)]
+        affordable = (end - target.n_evaluations) // _round_cost(target.dim)
+        active = np.flatnonzero(~climbs.is_done)[: min(abreast, affordable)]
         if len(active) == 0:
             break
-        moved = _newton_round(target, height, Climbs._make(array[active] for array in climbs))
-        _check_bounded(target, moved)
-        for rows, new in zip(climbs, moved, strict=True):
-            rows[active] = new
-        _stop_followers(climbs, target.circle)
+        for part in (active[climbs.is_known[active]], active[~climbs.is_known[active]]):
+            if len(part):
+                moved = _newton_round(target, height, Climbs._make(array[part] for array in climbs))
+                _check_bounded(target, moved)
+                for rows, new in zip(climbs, moved, strict=True):
+                    rows[part] = new
+        _stop_followers(climbs, tops, target.circle)
         _give_up_lower_half(climbs, active)
     ends = _ends(climbs)
     return Climbed(merge(ends, target.circle), ends)
@@ -165,11 +179,12 @@ def climb(
 
 def climb_cost(dim: int) -> int:
     """Likelihood evaluations of a climb that takes few rounds."""
-    return _PATIENCE * _round_cost(dim)
+    return _FULL_ROUNDS * _round_cost(dim) + (_PATIENCE - _FULL_ROUNDS) * _round_cost(dim, is_known=True)
 
 
-def _round_cost(dim: int) -> int:
-    return 2 * dim + dim * (dim - 1) // 2 + len(_DAMPING)
+def _round_cost(dim: int, *, is_known: bool = False) -> int:
+    n_pairs = 0 if is_known and dim > _FEW_PAIRS else dim * (dim - 1) // 2
+    return 2 * dim + n_pairs + len(_DAMPING)
 
 
 def _begin(target: Target, height: Height, starts: Floats, scale: Floats | None) -> Climbs:
@@ -179,7 +194,7 @@ def _begin(target: Target, height: Height, starts: Floats, scale: Floats | None)
     finite = np.isfinite(value)
     s, d = int(finite.sum()), target.dim
     factor = np.broadcast_to(_FIRST_SCALE * np.eye(d) if scale is None else scale, (s, d, d)).copy()
-    return Climbs(starts[finite], value[finite], factor, *np.zeros((3, s), dtype=bool), *np.zeros((2, s), dtype=int))
+    return Climbs(starts[finite], value[finite], factor, *np.zeros((4, s), dtype=bool), *np.zeros((2, s), dtype=int))
 
 
 def _newton_round(target: Target, height: Height, climbs: Climbs) -> Climbs:
@@ -199,12 +214,17 @@ def _newton_round(target: Target, height: Height, climbs: Climbs) -> Climbs:
     best = np.argmax(values, axis=1)
     z, value = points[np.arange(s), best], values[np.arange(s), best]
     factor = _bounded(np.einsum("sij,sjk->sik", climbs.factor, axes / np.sqrt(stiff)[:, None, :]), target.is_box)
-    is_still = value - climbs.value < _STILL
+    gain = value - climbs.value
+    is_still = gain < _STILL
+    has_pairs = around.shape[1] > 2 * d or d == 1
+    fits = (stiff.max(axis=1) < _ROUND**2) & (bend.min(axis=1) > _ROUND**-2)
+    is_far = gain > d  # more than the height of most of the posterior's mass below its top
+    is_known = (is_far | (fits & (gain > 0.5 * promised) & ~is_still)) & (d > _FEW_PAIRS)
     is_round = (stiff.max(axis=1) < _ROUND) & (bend.min(axis=1) > 1 / _ROUND)
     is_ridge = climbs.n_stalled >= _STALLS  # a curved or flat top never looks round
-    arrived = is_still & (promised < _PROMISE) & (is_round | is_ridge)
-    n_stalled = np.where(is_still, climbs.n_stalled + 1, 0)
-    return Climbs(z, value, factor, arrived, arrived, is_round, n_stalled, climbs.n_rounds + 1)
+    arrived = is_still & (promised < _PROMISE) & (is_round | is_ridge) & has_pairs
+    n_stalled = np.where(is_still, climbs.n_stalled + has_pairs, 0)
+    return Climbs(z, value, factor, arrived, arrived, is_round, is_known, n_stalled, climbs.n_rounds + 1)
 
 
 def _differences(target: Target, height: Height, climbs: Climbs) -> tuple[Floats, Floats, Floats, Floats]:
@@ -212,7 +232,8 @@ def _differences(target: Target, height: Height, climbs: Climbs) -> tuple[Floats
     s, d = climbs.z.shape
     rows, columns = np.triu_indices(d, 1)
     eye = np.eye(d)
-    stencil = _STENCIL * np.concatenate([eye, -eye, eye[rows] + eye[columns]])
+    pairs = np.empty((0, d)) if climbs.is_known.all() else eye[rows] + eye[columns]
+    stencil = _STENCIL * np.concatenate([eye, -eye, pairs])
     around = target.inside(climbs.z[:, None] + np.einsum("mj,sij->smi", stencil, climbs.factor))
     heights = height(around.reshape(-1, d)).reshape(s, -1)
     centre = climbs.value[:, None]
@@ -221,7 +242,8 @@ def _differences(target: Target, height: Height, climbs: Climbs) -> tuple[Floats
     filled = np.where(finite, heights, lowest - _HOLE)  # low enough to move away from, not so low as to spoil the model
     plus, minus, cross = filled[:, :d], filled[:, d : 2 * d], filled[:, 2 * d :]
     curvature = np.zeros((s, d, d))
-    curvature[:, rows, columns] = -(cross - plus[:, rows] - plus[:, columns] + centre) / _STENCIL**2
+    if len(pairs):
+        curvature[:, rows, columns] = -(cross - plus[:, rows] - plus[:, columns] + centre) / _STENCIL**2
     curvature += np.swapaxes(curvature, 1, 2)
     curvature[:, np.arange(d), np.arange(d)] = -(plus + minus - 2 * centre) / _STENCIL**2
     return around, heights, (plus - minus) / (2 * _STENCIL), curvature
@@ -249,11 +271,14 @@ def _check_bounded(target: Target, climbs: Climbs) -> None:
         )
 
 
-def _stop_followers(climbs: Climbs, circle: Circle | None) -> None:
-    """Stop climbs that have come close to a higher one that has arrived: they would end at the same mode."""
-    for i in np.flatnonzero(climbs.has_arrived):
-        away = distance(climbs.z, climbs.z[i], climbs.factor[i], circle)
-        climbs.is_done[:] |= (away < _FOLLOWS) & (climbs.value <= climbs.value[i])
+def _stop_followers(climbs: Climbs, tops: list[Mode], circle: Circle | None) -> None:
+    """Stop climbs that have come close to a higher top: they would end there. Climbs to come begin with its scales."""
+    found = [(climbs.z[i], climbs.factor[i], climbs.value[i]) for i in np.flatnonzero(climbs.has_arrived)]
+    for z, factor, value in [*((top.z, top.factor, top.height) for top in tops), *found]:
+        climbs.is_done[:] |= (distance(climbs.z, z, factor, circle) < _FOLLOWS) & (climbs.value <= value)
+    if len(round_tops := np.flatnonzero(climbs.has_arrived & climbs.is_round)) and climbs.z.shape[1] > _FEW_PAIRS:
+        waiting = climbs.n_rounds == 0
+        climbs.factor[waiting], climbs.is_known[waiting] = climbs.factor[round_tops[0]], True
 
 
 def _give_up_lower_half(climbs: Climbs, active: NDArray[np.intp]) -> None:

@@ -283,7 +283,7 @@ def _surprising(
         return z[:0]
     log_ratio = height - proposal.log_density(z)
     scaled = z / np.maximum(z.std(axis=0), 1e-300)
-    nearest = nearest_of(scaled, scaled, _NEIGHBOURS * target.dim + 1)[:, 1:]
+    nearest = nearest_of(scaled, scaled, _NEIGHBOURS * target.dim + 1)  # and the draw itself
     each = [_standing_out(value, nearest) for value in (height - trend(z, height), log_ratio)]
     return z[list(dict.fromkeys(by_turns(*each)))[:_SURPRISING]]
 

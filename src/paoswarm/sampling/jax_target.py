@@ -203,6 +203,8 @@ class JaxTarget(Target):
     evaluated since the last call.
     """
 
+    can_bend = False
+
     def __init__(
         self,
         log_likelihood: Callable[[Floats], ArrayLike],

@@ -434,6 +434,6 @@ class Posterior:
         if "climbs" not in self.diagnostics:
             return ""
         climbs = self.diagnostics["climbs"]
-        by = f"{sum(climbs)} climb{'' if sum(climbs) == 1 else 's'}"
-        found = f"{len(climbs)} mode{'' if len(climbs) == 1 else 's'} found by {by}"
+        by = f"by {sum(climbs)} climb{'' if sum(climbs) == 1 else 's'}" if sum(climbs) else "from known points"
+        found = f"{len(climbs)} mode{'' if len(climbs) == 1 else 's'} found {by}"
         return found if len(climbs) else "no climb reached a mode"

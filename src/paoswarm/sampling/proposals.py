@@ -17,6 +17,7 @@ import numpy as np
 
 from paoswarm.core.arrays import Floats
 from paoswarm.core.weights import effective_size, log_sum_exp, normalise
+from paoswarm.sampling.bends import Bent, fit_bends
 from paoswarm.sampling.climbs import Mode
 from paoswarm.sampling.densities import (
     FIT_POINTS,
@@ -136,7 +137,15 @@ def _fit(pool: DrawPool, target: Target, beta: float, rng: np.random.Generator, 
     if target.circle is not None:
         points = target.circle.gathered(points, counts)
     warped = choose_warped(points, counts, target.walled)
-    fitted = with_heavy_tail(_fit_mixture(to_line(points, warped), counts, rng, sizes))
+    points = to_line(points, warped)
+    fitted: Density
+    fitted, score = _fit_mixture(points, counts, rng, sizes)
+    bends = fit_bends(points, counts) if target.can_bend else None
+    if bends is not None:
+        straight, log_det = bends.straightened(points)
+        other, other_score = _fit_mixture(straight, counts, rng, sizes)
+        if other_score + counts @ log_det / counts.sum() > score:
+            fitted = Bent(other, bends)
     return wrapped(Warped(fitted, warped) if warped.any() else fitted, target)
 
 
@@ -145,10 +154,12 @@ def wrapped(density: Density, target: Target) -> Density:
     return density if target.circle is None else Wrapped(density, target.circle)
 
 
-def _fit_mixture(points: Floats, counts: Floats, rng: np.random.Generator, sizes: tuple[int, ...]) -> Mixture:
-    """Fit a mixture; two-fold cross-validation chooses the number of components."""
+def _fit_mixture(
+    points: Floats, counts: Floats, rng: np.random.Generator, sizes: tuple[int, ...]
+) -> tuple[Blend, float]:
+    """Fit a mixture, and its mean log density in two-fold cross-validation, which chooses the number of components."""
     if len(points) < 4 * (points.shape[1] + 2):  # too few for cross-validation
-        return fit(points, counts, 1, rng)
+        return with_heavy_tail(fit(points, counts, 1, rng)), -math.inf
     half = rng.permutation(len(points)) % 2 == 0
     best, best_score, worse = 1, -math.inf, 0
     for k in sizes:
@@ -157,14 +168,14 @@ def _fit_mixture(points: Floats, counts: Floats, rng: np.random.Generator, sizes
         score = 0.0
         for train in (half, ~half):
             mixture = fit(points[train], counts[train], k, rng)
-            score += float(counts[~train] @ with_heavy_tail(mixture).log_density(points[~train]))
+            score += float(counts[~train] @ with_heavy_tail(mixture).log_density(points[~train])) / counts.sum()
         if score > best_score:
             best, best_score, worse = k, score, 0
         else:
             worse += 1
             if worse == 2:
                 break
-    return fit(points, counts, best, rng)
+    return with_heavy_tail(fit(points, counts, best, rng)), best_score
 
 
 def with_heavy_tail(mixture: Mixture) -> Blend:

@@ -62,6 +62,7 @@ _OFTEN = 3  # independent swarms that must come to the heaviest peak
 _TOO_FEW = (
     "the search for modes made too few climbs for the number of peaks where they ended: other modes may be missing"
 )
+NO_STARTS = f"{_TOO_FEW}, and no draws were left to climb from"
 RIDGE = "most climbs ended at different places on a ridge, so other modes may be hidden: look at plot()"
 _NO_ROOM = (
     "there are many peaks, and maxfev is too small to search for the heaviest one: heavier peaks may be missing, so no "
@@ -128,8 +129,8 @@ class SearchState(NamedTuple):
 
     @property
     def n_climbs(self) -> int:
-        """Number of climbs from draws that have ended, except those at light modes."""
-        n_light = sum(mode.n_climbs for mode in self.modes if not matters(mode, self.modes))
+        """Number of climbs from draws that have ended, except those at light peaks: these say little about others."""
+        n_light = sum(mode.n_climbs for mode in self.modes if mode.is_peak and not matters(mode, self.modes))
         return sum(place.n_climbs for place in self.places) - n_light
 
     @property
@@ -184,7 +185,7 @@ def explore(target: Target, draws: Draws, known: Floats, budget: int, rng: np.ra
 
 def explore_again(target: Target, modes: list[Mode], starts: Floats, budget: int) -> tuple[list[Mode], bool]:
     """Climb from starts that turned up after a search. Return all modes, and whether a new one matters."""
-    found = climb(target, starts, budget).modes
+    found = climb(target, starts, budget, known=modes).modes
     merged = merge(modes + found, target.circle)
     return merged, any(matters(mode, merged) and is_new(mode, modes, target.circle) for mode in found)
 
@@ -228,7 +229,7 @@ def _climb_from_best(task: SearchTask, state: SearchState) -> SearchState:
     starts = _waiting(task, state)[:_STARTS]
     is_spent = state.phase is Phase.RIDGE and _left(task, state) < climb_cost(task.target.dim)
     if is_spent or not starts:
-        return _end_climbs(task, state, _TOO_FEW)
+        return _end_climbs(task, state, _TOO_FEW if starts else NO_STARTS)
     return _climb(task, state, starts, _left(task, state))
 
 
@@ -247,7 +248,7 @@ def _climb_from_doubtful(task: SearchTask, state: SearchState) -> SearchState:
     waiting = [i for i in _waiting(task, state) if i not in starts]
     starts += waiting[: max(0, min(n_missing, _STARTS) - len(starts))]
     if not starts:
-        return _end_climbs(task, state, _TOO_FEW)
+        return _end_climbs(task, state, NO_STARTS)
     budget = _left(task, state)
     if n_missing <= 0:
         budget = min(budget, int(_LAST_CLIMBS * len(starts) * per_climb))
@@ -273,7 +274,7 @@ def _send_swarms(task: SearchTask, state: SearchState) -> SearchState:
 def _climb(task: SearchTask, state: SearchState, starts: list[int], budget: int) -> SearchState:
     """Make one round of climbs."""
     circle = task.target.circle
-    found = climb(task.target, task.draws.z[starts], budget)
+    found = climb(task.target, task.draws.z[starts], budget, known=state.modes)
     new = [mode for mode in found.modes if is_new(mode, state.modes, circle)]
     after = state._replace(
         modes=merge(state.modes + found.modes, circle),
@@ -312,7 +313,7 @@ def _on_ridge(state: SearchState, is_rich: bool, n_that_matter: int) -> SearchSt
 def _end_climbs(task: SearchTask, state: SearchState, doubt: str = "") -> SearchState:
     """Go to the swarms, or end the search; a doubt that was there before stays."""
     phase = Phase.SWARMS if state.needs_swarms else Phase.DONE
-    if doubt == _TOO_FEW and (state.doubt == RIDGE or (state.modes and state.is_ridge)):
+    if doubt in (_TOO_FEW, NO_STARTS) and (state.doubt == RIDGE or (state.modes and state.is_ridge)):
         doubt = RIDGE
     return state._replace(phase=phase, begun=task.target.n_evaluations, doubt=doubt or state.doubt)
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import OptimizeResult
 from scipy.spatial import KDTree
 
@@ -26,6 +27,7 @@ _SPACING = 0.5  # least distance between starts, in typical distances between dr
 _SORTED = 2000  # best draws among which starts are chosen
 _TREND_DRAWS = 4  # draws per coefficient of the trend, below which there is no trend
 _TREND_FITTED = 10_000  # draws to which the trend is fitted, at most
+_TREND_TERMS = 300  # terms (22 dimensions) up to which each round has a matrix of its own
 _TREND_ROUNDS = 6  # rounds of reweighting in the fit of the trend
 _CAUCHY = 1.5  # median deviations from the trend at which a draw has half the weight
 _HEAVY = 0.1  # share of E[posterior / proposal] from which on a point is badly covered
@@ -37,6 +39,8 @@ _STRANGE = 8.0  # median surprises of a mode's draws, above which a draw is stra
 _SURPRISE = 1.0  # surprise in log height, up to which no draw is strange
 _COMPARED = 10_000  # draws that are compared with their neighbours, at most
 _NEIGHBOURS = 2  # neighbours per dimension with which a draw is compared
+_TREE_DIMS = 16  # dimensions up to which a tree is faster than all distances
+_BLOCK = 1000  # points whose distances to all others are held at a time
 _PIECES = 20  # pieces of the curve that describes how heights fall around a mode
 _PER_PIECE = 10  # draws per piece, below which there is no curve
 _CURVE_BEYOND = 3.0  # log drop by which the curve may leave its range
@@ -93,23 +97,31 @@ def spread_out(points: Floats, score: Floats, n: int, chosen: Sequence[int] = ()
 
 @on_one_thread
 def trend(z: Floats, height: Floats) -> Floats:
-    """Quadratic regression of height on place. Cauchy weights keep single modes from bending it."""
+    """Quadratic regression of height on place. Cauchy weights keep single modes from bending it.
+
+    Each round regresses what the last has left. With very many terms all share one matrix, that of equal weights.
+    """
     terms, seen = _quadratic_terms(z[:_TREND_FITTED]), height[:_TREND_FITTED]
     least = 1e-12 * np.ptp(seen) + 1e-100  # an exact quadratic leaves no deviation to divide by
-    trend = np.full(len(seen), np.median(seen))
+    coefficients, factor = np.zeros(terms.shape[1]), None
+    coefficients[0] = np.median(seen)
     for _ in range(_TREND_ROUNDS):
-        away = seen - trend
-        root = 1 / np.sqrt(1 + (away / (_CAUCHY * np.median(np.abs(away)) + least)) ** 2)
-        coefficients = np.linalg.lstsq(terms * root[:, None], seen * root, rcond=None)[0]
-        trend = terms @ coefficients
-    rest = range(_TREND_FITTED, len(z), _TREND_FITTED)
-    return np.concatenate([trend, *(_quadratic_terms(z[i : i + _TREND_FITTED]) @ coefficients for i in rest)])
+        away = seen - terms @ coefficients
+        weights = 1 / (1 + (away / (_CAUCHY * np.median(np.abs(away)) + least)) ** 2)
+        if factor is None or terms.shape[1] <= _TREND_TERMS:
+            root = np.sqrt(weights)[:, None] * terms if terms.shape[1] <= _TREND_TERMS else terms
+            square = root.T @ root
+            square[np.diag_indices_from(square)] *= 1 + 1e-10  # there may be fewer draws than terms
+            factor = cho_factor(square, overwrite_a=True)
+        coefficients += cho_solve(factor, terms.T @ (weights * away))
+    parts = range(0, len(z), _TREND_FITTED)
+    return np.concatenate([_quadratic_terms(z[i : i + _TREND_FITTED]) @ coefficients for i in parts])
 
 
 def _quadratic_terms(z: Floats) -> Floats:
     """Terms of a quadratic, a row for every point."""
     rows, columns = np.triu_indices(z.shape[1])
-    return np.concatenate([np.ones((len(z), 1)), z, z[:, rows] * z[:, columns]], axis=1)
+    return np.concatenate([np.ones((1, len(z))), z.T, z.T[rows] * z.T[columns]]).T
 
 
 def badly_covered(target: Target, pool: DrawPool, proposal: Density, modes: list[Mode]) -> Floats:
@@ -151,8 +163,13 @@ def doubtful_cost() -> int:
 
 def nearest_of(points: Floats, at: Floats, count: int) -> NDArray[np.intp]:
     """Indices ``(m, count)`` of the points that are nearest to each row of ``at``; of all, if there are fewer."""
-    with uninterrupted():  # its threads would go on, and write to arrays that are freed
-        return np.asarray(KDTree(points).query(at, k=[*range(1, min(count, len(points)) + 1)], workers=-1)[1])
+    count = min(count, len(points))
+    if points.shape[1] <= _TREE_DIMS:
+        with uninterrupted():  # its threads would go on, and write to arrays that are freed
+            return np.asarray(KDTree(points).query(at, k=[*range(1, count + 1)], workers=-1)[1])
+    square = (points**2).sum(axis=1)
+    blocks = (square - 2 * at[i : i + _BLOCK] @ points.T for i in range(0, len(at), _BLOCK))
+    return np.concatenate([np.argpartition(block, count - 1, axis=1)[:, :count] for block in blocks])
 
 
 def unexplained(

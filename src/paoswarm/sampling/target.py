@@ -93,6 +93,7 @@ class Target:
     ``log_likelihood`` maps parameters ``x`` to values, ``(m, d) -> (m,)``; it is called for ``maxfev`` points at most.
     """
 
+    can_bend = True  # whether it draws from proposals with `paoswarm.sampling.bends`
     against_noise = (  # what to do, in short and at length
         "use the same seed at every point",
         "Use the same seed at every point, or average until the values differ by much less than one; if they are "

@@ -324,8 +324,8 @@ def _effective_share(cloud: Cloud, rise: float) -> float:
 def _worth(cloud: Cloud, rise: float) -> float:
     """Effective size of the states, from the spread of the swarms' means.
 
-    It is the median over coordinates, and never more than Kish's effective size of the weights. A single swarm has
-    Kish's effective size.
+    It is the harmonic mean over coordinates, which shows one that mixes badly, and never more than Kish's effective
+    size of the weights. A single swarm has Kish's effective size.
     """
     log_w = cloud.log_weights(rise)
     most = effective_size(log_w.ravel())
@@ -336,7 +336,7 @@ def _worth(cloud: Cloud, rise: float) -> float:
     mean = np.einsum("rn,rnd->rd", weight, cloud.z)
     variance = np.einsum("rn,rnd->d", weight, (cloud.z - mean.mean(axis=0)) ** 2) / swarms
     apart = mean.var(axis=0, ddof=1)
-    return min(most, swarms * float(np.median(variance / np.maximum(apart, 1e-300))))
+    return min(most, swarms / max(float(np.mean(apart / np.maximum(variance, 1e-300))), 1e-300))
 
 
 def _result(
