@@ -109,16 +109,15 @@ def cells(rows: list[dict[str, Any]]) -> list[str]:
     ended = [row for row in rows if "error" not in row]
     broken = len(rows) - len(ended)
     off = np.array([abs(row["off"]) for row in ended] + [math.inf] * broken)
-    claimed = [row for row in ended if row["success"] and 0 < row["stated"] < math.inf]
-    ratio = np.array([row["off"] / row["stated"] for row in claimed])
-    counts = [sum(map(kind, ended)) for kind in (lambda row: row["success"], is_silent, is_false_alarm)]
+    claimed = [row for row in ended if row["success"]]
+    ratio = np.array([row["off"] / row["stated"] for row in claimed if not is_wrong(row)])
+    counts = [len(claimed), *(sum(map(kind, ended)) for kind in (is_silent, is_false_alarm))]
     return [
         f"{np.median([row['evaluations'] for row in ended]):.0f}" if ended else "-",
         f"{np.median(off):.2g}",
         f"{np.count_nonzero(off <= CLOSE)} of {len(rows)}",
         f"{math.sqrt(np.mean(ratio**2)):.2f}" if len(ratio) else "-",
-        f"{max(row['mean_off'] for row in ended):.2g}" if ended else "-",
-        f"{max(row['sd_off'] for row in ended):.2g}" if ended else "-",
+        *(f"{max(row[kind] for row in claimed):.2g}" if claimed else "-" for kind in ("mean_off", "sd_off")),
         *(f"{n}" for n in counts),
         f"{np.median([row['own_ms'] for row in ended]):.1f}" if ended else "-",
     ]

@@ -1,4 +1,4 @@
-"""The measurement of posteriors from few simulations poses what `sample` poses, and tells wrong results from right ones."""
+"""The measurement of posteriors from few simulations poses what `sample` poses, and knows wrong results."""
 
 import pathlib
 import sys
