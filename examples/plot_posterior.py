@@ -72,7 +72,7 @@ def records(x: np.ndarray) -> np.ndarray:
 
 fig, ax = plt.subplots(figsize=(8, 4), layout="constrained")
 for function, colour, label in ((records, "0.85", "next record, 95 %"), (curves, "C0", "motion, 95 %")):
-    low, high = np.quantile(posterior.predict(function, 2000, rng=2, vectorized=True), [0.025, 0.975], axis=0)
+    low, high = posterior.band(0.95, function, n=2000, rng=2, vectorized=True)
     ax.fill_between(later, low, high, color=colour, alpha=0.8, linewidth=0, label=label)
 ax.plot(later, motion(truth["frequency"], truth["damping"], later), "C3", lw=1, label="truth")
 ax.plot(time, seen, "k.", label="data")

@@ -47,6 +47,7 @@ T = np.linspace(0, 1, 5)
 def calls():
     """Functions of one wrong argument, each with the right value of all others; by function and argument."""
     result = ps.minimize(bowl, BOX, **QUICK)
+    posterior = ps.sample(lambda x: -bowl(x), BOX, n_effective=100, n_particles=100, maxfev=400, rng=1)
     right = {
         "minimize": (ps.minimize, {"fun": bowl, "bounds": BOX, **QUICK}),
         "minimize_many": (ps.minimize_many, {"fun": bowl, "bounds": BOX, "runs": 2, **QUICK}),
@@ -63,7 +64,12 @@ def calls():
         "Restarts": (ps.Restarts, {"method": ps.DensePAO()}),
         "read_space": (ps.read_space, {"given": {"a": [0, 1]}}),
         "scipy_method": (ps.scipy_method, {}),
-        "uncertainty": (ps.uncertainty, {"result": result}),
+        "uncertainty": (ps.uncertainty, {"result": result, "sum_of_squares": bowl, "n_data": 9}),
+        "interval": (posterior.interval, {}),
+        "quantile": (posterior.quantile, {"share": 0.5}),
+        "resample": (posterior.resample, {"n": 3}),
+        "predict": (posterior.predict, {"function": bowl, "n": 3}),
+        "compare": (posterior.compare, {"other": posterior}),
     }
     for name, (function, given) in right.items():
         for argument in inspect.signature(function).parameters:

@@ -7,6 +7,7 @@ import inspect
 import math
 import numbers
 import os
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
@@ -100,7 +101,7 @@ def real_number(name: str, given: Any, least: float, *, may_equal: bool) -> floa
 def positive_number(name: str, given: Any) -> float:
     """Return ``given`` as a finite float above zero."""
     number: Any = given if isinstance(given, numbers.Real) and not isinstance(given, bool) else math.nan
-    if not 0 < number < math.inf:
+    if not 0 < number <= sys.float_info.max:
         raise ValueError(f"{name} must be a positive number, got {given!r}")
     return float(number)
 

@@ -16,6 +16,7 @@ from paoswarm._extras import need
 from paoswarm.core.swarm import Swarm
 from paoswarm.evaluate.call_options import CallOptions
 from paoswarm.evaluate.evaluator import Evaluator
+from paoswarm.evaluate.interrupts import delays_interrupts
 from paoswarm.fitting.fit_result import Fit
 from paoswarm.laws import StepLaw
 from paoswarm.methods.agreement import CONVERGED, Search
@@ -141,6 +142,7 @@ def swarm(
     return ax
 
 
+@delays_interrupts
 def _contours(
     ax: Any, state: Swarm, fun: Callable[..., Any], dims: tuple[int, int], how: CallOptions, space: Any, points: int
 ) -> None:

@@ -19,9 +19,9 @@ from paoswarm.store.log import DamagedStore, StoreError
 from paoswarm.store.store import Store
 
 _FUNCTIONS: dict[str, Any] = {"minimize": minimize, "minimize_many": minimize_many, "sample": sample, "fit": fit}
-_LARGEST = {"n_particles": 10**7, "workers": 1024, "at_once": 1024}  # what a file alone can ask for
+_LARGEST = {"n_particles": 10**7, "workers": 1024, "at_once": 1024, "emulate": 1024}  # what a file alone can ask for
 _OF_WORKERS = {"workers", "timeout", "retries", "asynchronous"}
-_NOT_ARGUMENTS = {"expected", "at_once"} | _OF_WORKERS  # entries of the description that are not arguments
+_NOT_ARGUMENTS = {"emulate", "expected", "at_once"} | _OF_WORKERS  # entries of the description that are not arguments
 
 
 def resume(store: Any, fun: Objective, **changes: Any) -> Result | Posterior:
@@ -83,7 +83,8 @@ def resume(store: Any, fun: Objective, **changes: Any) -> Result | Posterior:
             )
         if name not in changes and name not in _NOT_ARGUMENTS:
             arguments[name] = _decoded(store, name, recorded)
-    _check_size(store, "at_once", run.problem.get("at_once"))
+    for size in ("at_once", "emulate"):
+        _check_size(store, size, run.problem.get(size))
     if (values := arguments.pop("f0", None)) is not None and "x0" in arguments:
         arguments["x0"] = arguments["x0"], values
     arguments |= changes

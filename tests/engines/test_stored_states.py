@@ -377,6 +377,37 @@ def test_a_crafted_state_is_damage(jitted, tmp_path):
             many(jitted, file)
 
 
+NONSENSE = {
+    "status": ("status", 77, None, "ended for no known reason"),
+    "rule": ("rule", -5, None, "ended for no known reason"),
+    "generations": ("nit", -5, None, "a count is negative"),
+    "best value": ("best_value", np.nan, None, "a best value is NaN"),
+    "type of values": ("best_value", 0, "<f4", "best_value has the type float32"),
+    "type of counts": ("nit", 0, "<f8", "nit has the type float64"),
+}
+
+
+@pytest.mark.parametrize("what", NONSENSE)
+def test_arrays_that_are_not_those_of_the_runs_are_damage(jitted, tmp_path, what):
+    from paoswarm.store.log import decode, encode
+
+    file = tmp_path / "run.paoswarm"
+    many(jitted, file, maxiter=8)
+    lines = file.read_bytes().splitlines(keepends=True)
+    place = next(i for i, line in enumerate(lines) if line.startswith(b'{"state":'))
+    state = decode(lines[place])["state"]
+    shapes = {name: tuple(shape) for name, (_, shape) in state["arrays"].items()}
+    saved = states.latest(file, shapes, lambda arrays: None)
+    name, value, kind, message = NONSENSE[what]
+    wrong = np.full(shapes[name], value, dtype=kind or saved.arrays[name].dtype)
+    counts = {name: state[name] for name in ("generation", "evaluations", "failed", "t")}
+    crafted = states.packed(saved.arrays | {name: wrong}, saved.history, counts)
+    first = next(i for i, line in enumerate(lines) if line.startswith(b'{"piece":'))
+    file.write_bytes(b"".join([*lines[:first], *map(encode, crafted), *lines[place + 1 :]]))
+    with pytest.raises(ps.errors.DamagedStore, match=f"a recorded state makes no sense .*{message}"):
+        many(jitted, file)
+
+
 @pytest.mark.parametrize("stated", [None, [4, 2**25]])
 def test_no_more_is_unpacked_than_the_arrays_of_the_run_hold(jitted, tmp_path, stated):
     from paoswarm.store.log import decode, encode

@@ -1,6 +1,7 @@
 """What every kind of worker must survive: killed, out of memory, frozen, all gone, and a scheduler that is frozen.
 
-Processes and pools that are all gone are in test_engine_down.py, a scheduler that is killed in test_dask.py.
+Processes and pools that are all gone are in test_engine_down.py, a scheduler that is killed in test_dask.py, Ray and
+MPI in test_clusters.py.
 
 The clock by which answers are overdue is moved by the test, once the workers are frozen.
 """

@@ -52,7 +52,8 @@ def test_a_time_limit_ends_a_run_within_a_generation(tmp_path, workers):
 
 def test_a_time_limit_does_not_cut_the_first_point_short(tmp_path):
     result = run(SlowAfter(tmp_path / "notes", 0, 0.2), workers=2, time_limit=0.01)
-    assert (result.status, result.nfev) == (ps.results.Status.TIME, 2)
+    assert result.status is ps.results.Status.TIME
+    assert result.nfev in (2, 3)  # a third one begins if the second is done before the first
 
 
 # Interrupts

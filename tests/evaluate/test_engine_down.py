@@ -110,7 +110,7 @@ SilentCluster.__module__ = "distributed.client"
 
 def test_a_scheduler_that_dies_ends_the_run_with_the_best_so_far(monkeypatch):
     pytest.importorskip("dask")
-    monkeypatch.setattr("paoswarm.evaluate.engines._POLL_SECONDS", 0.05)
+    monkeypatch.setattr("paoswarm.evaluate.executors.POLL_SECONDS", 0.05)
     result = run(workers=SilentCluster(9))  # eight points one by one, then eight together
     assert result.status is ps.results.Status.CRASHED
     assert result.fun == serial().history.best[1]

@@ -5,6 +5,7 @@
 
 import json
 import os
+import signal
 import sys
 import warnings
 from pathlib import Path
@@ -24,9 +25,29 @@ from fault_functions import (
     undisturbed_points,
     value,
 )
+from test_contract_of_workers import LIMIT, Freezes, TestClock, leaping
 from test_travel import Noted, notes_in
 
 import paoswarm as ps
+from paoswarm.evaluate import caller, dispatch
+
+# Ray hears of the death of a worker by the end of its connection, which a process that it leaves behind keeps open.
+WITH_A_LIMIT = ("returns_nan", "returns_text", "leaves_a_process_behind_and_kills_itself")
+
+
+def frozen_elsewhere(folder, executor):
+    """As in the contract of workers: the clock leaps when only the point of the frozen worker is waited for."""
+    clock = TestClock()
+    caller.Dispatcher, dispatch._LOOK_SECONDS = clock.made, 0.05
+    fun = Freezes(Path(folder), [undisturbed_points()[3]])
+    try:
+        with leaping(clock, lambda: len(notes_in(fun.notes)) == 1 == clock.dispatcher.in_hand, 1000.0):
+            result = run(fun, workers=ps.Workers(executor, timeout=LIMIT))
+    finally:
+        for line in notes_in(fun.notes):
+            os.kill(int(line.split()[1]), signal.SIGKILL)
+    assert len(notes_in(fun.notes)) == 1
+    assert_same(result, serial())
 
 
 def main(folder):
@@ -67,9 +88,9 @@ def main(folder):
         assert notes_in(noted / "dumped") == [str(os.getpid())]
         passed("the function is sent once")
 
-        for fault in FAULTS:
+        for fault in (*FAULTS, "stops_itself"):
             hangs = KINDS[fault] == "timed out"
-            for timeout in (2.0,) if hangs else (60,) if fault in ("returns_nan", "returns_text") else (None, 60):
+            for timeout in (2.0,) if hangs else (60,) if fault in WITH_A_LIMIT else (None, 60):
                 fun = Faulty(fault, fault_points())
                 result = run(fun, workers=ps.Workers(ps.RayExecutor(max_retries=1), timeout=timeout))
                 assert result.failure_kinds == {KINDS[fault]: 2}, (fault, timeout, result.failure_kinds)
@@ -87,6 +108,9 @@ def main(folder):
             assert result.n_failed == 0, (timeout, victim, result.failures)
             assert_same(result, serial())
         passed("workers killed from outside")
+
+        frozen_elsewhere(folder, executor)
+        passed("the point of a frozen worker is evaluated elsewhere")
 
         executor.shutdown()
         with pytest.raises(ValueError, match="cannot schedule new futures"):

@@ -71,7 +71,7 @@ def test_a_line_with_known_noise_has_its_normal_posterior():
     exact = -0.5 * chi_square - np.log(sigma * np.sqrt(2 * np.pi)).sum() + log_volume
     before = counted.calls
     posterior = fit.sample(rng=1)
-    assert counted.calls - before == posterior.n_evaluations < 1300
+    assert counted.calls - before == posterior.n_evaluations < 100
     assert posterior.success
     assert posterior.names == ["level", "slope"]
     assert_moments(posterior, best, covariance)
@@ -102,7 +102,8 @@ def test_a_normal_prior_is_a_datum():
     assert_moments(posterior, best, covariance)
     drawn = posterior.weighted
     own = stats.norm(0, 0.3).logpdf(DESIGN @ drawn.draws.T - STRAIGHT[:, None]).sum(axis=0)
-    assert_allclose(drawn.log_likelihood, own, rtol=1e-9)
+    near = own > own.max() - 20  # emulated: a quadratic function, of which the emulator's trend is one
+    assert_allclose(drawn.log_likelihood[near], own[near], rtol=1e-6, atol=1e-6)
     assert_allclose(drawn.log_prior, prior.logpdf(drawn.draws[:, 1]) - math.log(40), rtol=1e-9)
     predicted = stats.multivariate_normal(DESIGN @ [0, 1.6], 0.09 * np.eye(12) + 0.0025 * np.outer(TIMES, TIMES))
     flat = np.array([integrate.quad(lambda a: math.exp(predicted.logpdf(STRAIGHT - a) + 20), *ends)[0] / 40
@@ -137,7 +138,7 @@ def test_two_places_are_both_drawn_from():
     posterior = fit.sample(n_effective=2000, rng=5)
     share = posterior.weighted.weights[posterior.weighted.draws[:, 0] < 0].sum()
     assert abs(share - 0.5) < WRONG * 0.5 / math.sqrt(posterior.weighted.effective_size)
-    assert posterior.n_evaluations < 3500
+    assert posterior.n_evaluations < 300
 
 
 def test_unknowns_that_are_not_determined_fill_their_bounds():
@@ -196,17 +197,18 @@ def test_it_takes_a_fraction_of_the_simulations_of_sampling_from_nothing():
     mine = ps.fit(counted, space, data, sigma=0.3, rng=1).sample(n_effective=500, rng=1)
     known = counted.calls
     theirs = ps.sample(lambda p: stats.norm(0, 0.3).logpdf(counted(p) - data).sum(), space, n_effective=500, rng=1)
-    assert counted.calls - known > 5 * known
+    assert counted.calls - known > 20 * known
     assert_allclose(mine.mean(), theirs.mean(), atol=WRONG * np.sqrt(2 / 500) * theirs.std().max())
     both = math.hypot(mine.log_evidence_error, theirs.log_evidence_error)
     assert abs(mine.log_evidence - theirs.log_evidence) < WRONG * both
 
 
-def test_the_budget_is_never_exceeded_and_workers_change_nothing():
+def test_the_budget_is_never_exceeded_and_workers_change_nothing_but_the_order():
     fit = ps.fit(line, LINE, STRAIGHT, sigma=0.3, rng=1)
-    short = fit.sample(maxfev=400, rng=1)
-    assert short.n_evaluations <= 400
-    assert "maxfev=400 was enough for" in short.message
+    short = fit.sample(maxfev=15, rng=1)
+    assert short.n_evaluations == 15
+    assert not short.success
+    assert "raise maxfev" in short.message
     assert_allclose(fit.sample(n_effective=200, rng=1).draws, fit.sample(n_effective=200, rng=1, workers=map).draws)
     with pytest.raises(ValueError, match="at least 100"):
         fit.sample(n_effective=10)
@@ -216,7 +218,8 @@ def test_what_the_fit_did_not_find_out_is_said():
     fit = ps.fit(line, LINE, STRAIGHT, sigma=0.3, maxfev=12, rng=1)
     assert not fit.success
     posterior = fit.sample(n_effective=200, rng=1)
-    assert "had not agreed" in posterior.message
+    assert not posterior.success
+    assert "there may be others" in posterior.message
     assert "cannot be ruled out" in posterior.message
 
 
@@ -239,12 +242,13 @@ def test_failures_penalties_constraints_and_whole_numbers():
     posterior = fit.sample(n_effective=400, rng=1)
     assert posterior.names == ["level", "slope"]
     assert (posterior.weighted.draws[:, 1] <= 1.45).all()
-    level, slope = np.meshgrid(np.linspace(2, 4, 801), np.linspace(1, 1.45, 401), indexing="ij")
+    middles = 1 + 0.45 * (np.arange(400) + 0.5) / 400
+    level, slope = np.meshgrid(np.linspace(2, 4, 801), middles, indexing="ij")
     fall = (STRAIGHT - level[..., None] - slope[..., None] * TIMES) ** 2 / 0.09
     weights = np.exp(-0.5 * (fall.sum(axis=-1) + ((level - 3) / 0.05) ** 2))
     mean = (weights * level).sum() / weights.sum(), (weights * slope).sum() / weights.sum()
     found = posterior.mean() + np.array([fit.best["shift"], 0])
-    assert (np.abs(found - mean) < WRONG * posterior.std() / math.sqrt(posterior.weighted.effective_size)).all()
+    assert (np.abs(found - mean) < WRONG * posterior.std() / math.sqrt(posterior.effective_size)).all()
 
 
 def test_circles_are_wrapped():
@@ -283,7 +287,7 @@ def test_draws_that_are_stored_go_on_with_the_same_bits(tmp_path, monkeypatch):
     file = tmp_path / "draws.paoswarm"
     fit = ps.fit(watched, LINE | {"held": 3.0}, STRAIGHT, sigma=0.3, rng=1)
     whole = fit.sample(n_effective=200, rng=1)
-    Patience.left = 60  # too early for a posterior
+    Patience.left = 12  # too early for a posterior
     with pytest.raises(KeyboardInterrupt, match="repeat the call to continue"):
         fit.sample(n_effective=200, rng=1, store=file)
     Patience.left = math.inf

@@ -191,7 +191,7 @@ def test_the_budget_is_never_exceeded_and_counts_are_true(maxfev, prior):
         calls += 1
         return -50 * float(x @ x)
 
-    posterior = ps.sample(log_likelihood, prior, maxfev=maxfev, rng=7)
+    posterior = ps.sample(log_likelihood, prior, maxfev=maxfev, emulate=False, rng=7)
     assert posterior.n_evaluations == calls <= maxfev
     assert calls >= 0.8 * maxfev  # and it is put to use
     assert math.isfinite(posterior.log_evidence)
@@ -218,13 +218,13 @@ def test_a_number_out_of_range_is_refused_before_any_evaluation(name, value):
 
 def test_a_budget_too_small_for_the_search_is_said_with_the_least_that_makes_sense():
     with pytest.warns(RuntimeWarning, match=r"maxfev=300 .* 2 parameters .* 900 evaluations") as caught:
-        posterior = ps.sample(bump, BOX2, vectorized=True, maxfev=300, rng=1)
+        posterior = ps.sample(bump, BOX2, vectorized=True, maxfev=300, emulate=False, rng=1)
     assert [one.filename for one in caught] == [__file__]
     assert not posterior.diagnostics["search_settled"]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         posterior = ps.sample(bump, BOX2, vectorized=True, maxfev=900, rng=1)  # the advice is enough
-        ps.sample(bump, BOX2, vectorized=True, maxfev=300, start=[0.5, -0.25], rng=1)
+        ps.sample(bump, BOX2, vectorized=True, maxfev=300, rng=1)  # with an emulator it is
     assert posterior.diagnostics["search_settled"]
 
 
@@ -430,7 +430,9 @@ def test_a_known_mode_is_not_missed(kind):
 def test_a_known_mode_is_climbed_even_with_a_small_budget():
     """A quarter of it pays for two climbs, and no other way leads to the needle."""
     for seed in range(2):
-        posterior = ps.sample(needle, WIDE_AND_NEEDLE, start=NEEDLE + 0.02, maxfev=500, vectorized=True, rng=seed)
+        posterior = ps.sample(
+            needle, WIDE_AND_NEEDLE, start=NEEDLE + 0.02, maxfev=500, vectorized=True, emulate=False, rng=seed
+        )
         distance = np.linalg.norm(posterior.diagnostics["modes"] - NEEDLE, axis=1)
         assert distance.min() < 1e-3
         assert not posterior.success
@@ -555,7 +557,9 @@ def test_climbs_that_the_budget_cut_short_do_not_count():
         return np.logaddexp(stats.norm.logpdf(x, -3, 0.5).sum(axis=1), stats.norm.logpdf(x, 3, 0.5).sum(axis=1))
 
     posteriors = [
-        ps.sample(log_likelihood, [(-10, 10)] * 6, vectorized=True, maxfev=1500, n_effective=100, rng=seed)
+        ps.sample(
+            log_likelihood, [(-10, 10)] * 6, vectorized=True, maxfev=1500, n_effective=100, emulate=False, rng=seed
+        )
         for seed in range(2)
     ]
     for posterior in posteriors:

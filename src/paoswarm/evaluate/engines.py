@@ -6,20 +6,19 @@ import math
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Collection
-from concurrent import futures
 from concurrent.futures import Future
+from contextlib import nullcontext
 from multiprocessing import connection, current_process, get_start_method
 from typing import Any
 
 from paoswarm.core.arrays import Floats
 from paoswarm.evaluate.calls import Objective, dump
 from paoswarm.evaluate.child import CannotStart, Child, ProcessLost, evaluate_timed
-from paoswarm.evaluate.interrupts import uninterrupted
+from paoswarm.evaluate.interrupts import interruptible, uninterrupted
 from paoswarm.store.log import logger
 
-CUT_OFF = "the connection to the workers is closed: their scheduler has ended or cannot be reached, or you closed it"
 PATIENCE = 60.0  # seconds for what should take few: to start a process that evaluates, or to answer
-_POLL_SECONDS = 2.0  # how often to look for cancelled tasks, lost connections and silent deaths
+POLL_SECONDS = 2.0  # how often to look for cancelled tasks, lost connections and silent deaths
 _START_PAUSE = 1.0  # seconds until the next attempt to start a process after a refusal; doubled each time
 _MAX_EARLY_DEATHS = 2  # processes that may die before they serve, as long as none has ever served
 
@@ -62,22 +61,12 @@ class WorkerPool(ABC):
     def submit(self, x: Floats, *, with_function: bool = False) -> Future[Any]:
         """Send points ``(k, d)``, together with the function if a worker has asked for it."""
 
+    @abstractmethod
     def wait(self, pending: Collection[Future[Any]], timeout: float | None) -> set[Future[Any]]:
-        """Return the futures that are done or cancelled: at least one, unless the timeout has passed."""
-        until = None if timeout is None else time.monotonic() + timeout
-        while True:
-            left = _POLL_SECONDS if until is None else min(_POLL_SECONDS, max(0.0, until - time.monotonic()))
-            done = futures.wait(pending, left, return_when=futures.FIRST_COMPLETED).done
-            done |= {future for future in pending if future.cancelled()}  # `futures.wait` may not report these
-            if done or (until is not None and time.monotonic() >= until):
-                return done
-            if self.is_cut_off:
-                raise EngineDown(CUT_OFF)
+        """Return the futures that are done or cancelled: at least one, unless the timeout has passed.
 
-    @property
-    def is_cut_off(self) -> bool:
-        """Whether the workers cannot be reached any more, and pending tasks would never end."""
-        return False
+        An interrupt is raised while nothing is held: `futures.wait` would keep the locks of futures for ever.
+        """
 
     def restart(self) -> bool:
         """Make a broken engine usable again; return whether that was possible."""
@@ -104,6 +93,10 @@ class InProcessEngine(WorkerPool):
         future: Future[Any] = Future()
         future.set_result(evaluate_timed(self._fun, x, self._vectorized))
         return future
+
+    def wait(self, pending: Collection[Future[Any]], timeout: float | None) -> set[Future[Any]]:
+        """All are done."""
+        return set(pending)
 
 
 class ProcessEngine(WorkerPool):
@@ -168,11 +161,12 @@ class ProcessEngine(WorkerPool):
         until = time.monotonic() + timeout if timeout is not None else math.inf
         while True:
             # Not every system tells of a death whose victim has left processes behind: look from time to time.
-            times = [until, time.monotonic() + _POLL_SECONDS]
+            times = [until, time.monotonic() + POLL_SECONDS]
             times += [child.deadline for child in self._busy if child.deadline is not None]
             is_done = any(future.done() for future in pending)  # an interrupt came before the caller knew
             left = 0.0 if is_done else max(0.0, min(times) - time.monotonic())
-            connection.wait([handle for child in self._busy for handle in child.handles], left)
+            with nullcontext() if timeout == 0 else interruptible():
+                connection.wait([handle for child in self._busy for handle in child.handles], left)
             with uninterrupted():
                 for child in list(self._busy):
                     self._collect(child)

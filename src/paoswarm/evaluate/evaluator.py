@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from contextlib import ExitStack
 from types import TracebackType
 from typing import Any
 
@@ -40,7 +39,6 @@ from paoswarm.evaluate.calls import (
     with_details,
 )
 from paoswarm.evaluate.failures import FailureLog, FirstAnswers
-from paoswarm.evaluate.interrupts import interrupted_once
 from paoswarm.space.evaluations import Evaluations
 from paoswarm.space.space import Space
 from paoswarm.store.journal import Completion, Journal
@@ -93,13 +91,11 @@ class Evaluator:
         self.log = FailureLog() if space is None else FailureLog(space.text)
         self.first = FirstAnswers()
         self._space, self._minus_inf_fails = space, minus_inf_fails
-        self._on_exit = ExitStack()
         self._called = False
         self._checked = False  # whether the form of the answers is known to be right
         self.caller = Caller(fun if space is None else space.function(fun), options)
 
     def __enter__(self) -> Evaluator:
-        self._on_exit.enter_context(interrupted_once())
         try:
             if self.journal is not None:
                 self.journal.confirm(self._measure_again)
@@ -114,8 +110,7 @@ class Evaluator:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        with self._on_exit:
-            self.caller.close()
+        self.caller.close()
 
     def __call__(self, x: Floats, numbers: Numbers = None) -> Floats:
         """Values at the rows of ``x``, or rows of values and details; NaN where a point failed."""

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection
 from concurrent import futures
 from concurrent.futures import Executor, Future
 from contextlib import ExitStack, suppress
+from queue import Empty, SimpleQueue
 from typing import Any
 
 from paoswarm._text import text_of
@@ -19,8 +20,10 @@ from paoswarm.core.arrays import Floats
 from paoswarm.evaluate import worker
 from paoswarm.evaluate.call_options import check_workers, is_client, is_executor, makes_executor, size_of, threads_of
 from paoswarm.evaluate.calls import Objective, dump
-from paoswarm.evaluate.engines import CUT_OFF, PATIENCE, EngineDown, ProcessEngine, WorkerPool
+from paoswarm.evaluate.engines import PATIENCE, POLL_SECONDS, EngineDown, ProcessEngine, WorkerPool
+from paoswarm.evaluate.interrupts import interruptible
 
+_CUT_OFF = "the connection to the workers is closed: their scheduler has ended or cannot be reached, or you closed it"
 _SLOTS_VALID_SECONDS = 1.0  # how long a count of the slots of a cluster is used
 
 
@@ -50,6 +53,7 @@ class ExecutorEngine(WorkerPool):
         self.retries_lost_tasks = getattr(executor, "retries_lost_tasks", False)  # `RayExecutor` does
         self._has_accepted_work = False
         self._counted: tuple[float, int | None] = (-math.inf, None)  # time of counting, number of slots
+        self._ended: SimpleQueue[Future[Any]] = SimpleQueue()
 
     @property
     def longest(self) -> float | None:
@@ -86,7 +90,26 @@ class ExecutorEngine(WorkerPool):
                 f"workers is an executor that accepts no work ({text_of(error)}): make a new one"
             ) from error
         self._has_accepted_work = True
+        future.add_done_callback(self._ended.put)
         return future
+
+    def wait(self, pending: Collection[Future[Any]], timeout: float | None) -> set[Future[Any]]:
+        """Wait until a task ends, and look from time to time: an executor may be silent about cancelled ones."""
+        until = math.inf if timeout is None else time.monotonic() + timeout
+        while True:
+            done = {future for future in pending if future.done()}
+            left = min(POLL_SECONDS, until - time.monotonic())
+            if done or left <= 0:
+                return done
+            if self.is_cut_off:
+                raise EngineDown(_CUT_OFF)
+            with suppress(Empty), interruptible():
+                self._ended.get(timeout=left)
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether the workers cannot be reached any more, and pending tasks would never end."""
+        return False
 
     def restart(self) -> bool:
         """Make a new executor, if ``workers`` is a function that makes one."""
@@ -137,7 +160,7 @@ class DaskEngine(ExecutorEngine):
     def submit(self, x: Floats, *, with_function: bool = False) -> Future[Any]:
         """Send a task."""
         if self.is_cut_off:
-            raise EngineDown(CUT_OFF)
+            raise EngineDown(_CUT_OFF)
         return super().submit(x, with_function=with_function)
 
     @property

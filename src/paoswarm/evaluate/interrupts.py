@@ -14,13 +14,16 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import wraps
 from types import FrameType, TracebackType
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 _SAME_SECONDS = 1.0  # after an interrupt, in which others are taken for the same one
 _TWIN_SECONDS = 0.05  # after an interrupt, before which a run does not return: two signals often come together
 
 Handler = Callable[[int, FrameType | None], Any]
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 @contextmanager
@@ -83,6 +86,10 @@ class Gate:
         if self.is_noted:
             self.is_noted = False
             self._pass_on(signal.SIGINT, None)
+
+    def note(self) -> None:
+        """Raise an interrupt later that was raised where it could not end anything."""
+        self.is_noted = self.handler is not None
 
     def handle(self, number: int, frame: FrameType | None) -> None:
         """Raise where the gate is open, and a second time anywhere; otherwise note it."""
@@ -148,6 +155,17 @@ def interrupted_once() -> Iterator[None]:
         signal.signal(signal.SIGINT, handler)
         _here.gate = outer
         gate.check()
+
+
+def delays_interrupts(function: Callable[P, R]) -> Callable[P, R]:
+    """Decorate a function that evaluates, so that Ctrl-C ends it as in `interrupted_once`."""
+
+    @wraps(function)
+    def delaying(*args: P.args, **kwargs: P.kwargs) -> R:
+        with interrupted_once():
+            return function(*args, **kwargs)
+
+    return delaying
 
 
 def _handler_of_this_thread() -> Handler | None:

@@ -24,7 +24,7 @@ from paoswarm._checks import choices
 from paoswarm.evaluate import child
 from paoswarm.evaluate.interrupts import uninterrupted
 from paoswarm.evaluate.program_output import CommandFailed, WrongOutput, tail
-from paoswarm.evaluate.watcher import unwatch, watch
+from paoswarm.evaluate.watcher import prepare, unwatch, watch
 from paoswarm.store.watch import is_running
 
 _PLACE = re.compile(r"(?<!\$)\{([^\W\d]\w*)(?::([^{}\n]*))?\}")  # not ${name}, which is the shell's
@@ -60,6 +60,8 @@ def run_program(words: list[str] | str, folder: Path) -> Written:
     process: subprocess.Popen[bytes] | None = None
     try:
         with uninterrupted(blocked_in_children=False):
+            if own_session:
+                prepare()
             process = _start(words, folder, own_session)
             if own_session:
                 watch(process.pid)

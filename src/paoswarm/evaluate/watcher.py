@@ -26,6 +26,15 @@ _pipe: int | None = None  # to the watcher of this process
 _starting = threading.Lock()
 
 
+def prepare() -> int:
+    """Start the watcher if there is none, before the program that it shall know at once; the pipe to it."""
+    global _pipe
+    with _starting:
+        if _pipe is None:
+            _pipe = _start()
+        return _pipe
+
+
 def watch(group: int) -> None:
     """Kill this process group when the present process ends."""
     _tell(f"+ {group}\n")
@@ -37,12 +46,8 @@ def unwatch(group: int) -> None:
 
 
 def _tell(line: str) -> None:
-    global _pipe
-    with _starting:
-        if _pipe is None:
-            _pipe = _start()
     with suppress(OSError):  # somebody has killed it
-        os.write(_pipe, line.encode())
+        os.write(prepare(), line.encode())
 
 
 def _start() -> int:

@@ -19,6 +19,7 @@ from paoswarm.evaluate.call_options import CallOptions, Workers
 from paoswarm.evaluate.calls import Objective
 from paoswarm.evaluate.comparison import Beliefs, DataComparison, Simulation
 from paoswarm.evaluate.evaluator import Evaluator
+from paoswarm.evaluate.interrupts import delays_interrupts
 from paoswarm.evaluate.queue import PointQueue, Queue
 from paoswarm.fitting.fit_call import BUDGET, FitCall, Known, read_fit
 from paoswarm.fitting.fit_result import Fit
@@ -147,6 +148,7 @@ def fit(
     return solve_fit(read_fit(**locals()))
 
 
+@delays_interrupts
 def solve_fit(call: FitCall, known: Known = (), warm: Warm | None = None) -> Fit:
     """Take a fit to its end.
 

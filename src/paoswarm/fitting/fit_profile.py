@@ -15,6 +15,7 @@ from paoswarm._text import block, paragraph, remark, rounded, table
 from paoswarm.core.arrays import Floats
 from paoswarm.evaluate.call_options import CallOptions, Workers
 from paoswarm.evaluate.evaluator import Evaluator
+from paoswarm.evaluate.interrupts import delays_interrupts
 from paoswarm.evaluate.queue import Queue
 from paoswarm.fitting.fit_run import ProfileRun
 from paoswarm.fitting.fit_uncertainty import aligned, reach_of
@@ -354,6 +355,7 @@ def _beyond(run: ProfileRun, profile: FitProfile) -> list[str]:
     ]
 
 
+@delays_interrupts
 def profile_fit(
     fit: Fit, names: Any, level: float, maxfev: float | None, time_limit: float | None, workers: Any, progress: bool
 ) -> FitProfile:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from paoswarm._checks import flag, whole_number
 from paoswarm._extras import ProgressBar
@@ -19,6 +20,7 @@ from paoswarm.core.random import generator
 from paoswarm.evaluate.call_options import CallOptions, Workers
 from paoswarm.evaluate.comparison import DataComparison
 from paoswarm.evaluate.evaluator import Evaluator
+from paoswarm.evaluate.interrupts import delays_interrupts
 from paoswarm.fitting.cube import Cube, FittedVariables
 from paoswarm.least_squares.trust_region import Region
 from paoswarm.sampling.emulated.emulate import emulated_posterior
@@ -113,6 +115,7 @@ class FitLikelihood(DataLikelihood):
         return self.variables.numbers(self.prior.low + points * (self.prior.high - self.prior.low))
 
 
+@delays_interrupts
 def sample_fit(
     fit: Fit, *, n_effective: int, maxfev: float | None, workers: Any, progress: bool, rng: Any, store: Any
 ) -> Posterior:
@@ -149,8 +152,14 @@ def sample_fit(
         target = Target(batches, prior, DEFAULT_BUDGET * (prior.dim + 2) if budget is None else budget)
         abreast = options.workers.count
 
+        region = call.regions[cell]
+
+        def allows(z: Floats) -> NDArray[np.bool_]:
+            return np.array([region.allows(point) for point in (z + 1) / 2], dtype=bool)
+
+        known = Simulations(target, batches, None if call.excess is None else allows)
+
         def draw(pool: DrawPool) -> Posterior:
-            known = Simulations(target, batches)
             values = likelihood.of_outputs(simulated[1], simulated[0])
             known.keep(2 * fit.pool().points - 1, np.where(np.isnan(values), -math.inf, values), simulated[1])
             found = _found(fit, known)
@@ -160,9 +169,8 @@ def sample_fit(
     batches.warn()
     drawn = posterior.weighted
     alone = None if drawn.log_likelihood is None else drawn.log_likelihood - prior.excess(drawn.draws)
-    message = f"{posterior.message} Modes that no search of the fit has seen cannot be ruled out."
-    posterior = replace(posterior, message=message, weighted=replace(drawn, log_likelihood=alone))
-    return batches.seen(posterior, prior, call.comparison, variables.given)
+    posterior = replace(posterior, weighted=replace(drawn, log_likelihood=alone))
+    return batches.seen(posterior, prior, call.comparison, variables.given, known.drawn_outputs)
 
 
 def _found(fit: Fit, known: Simulations) -> FoundEnds:

@@ -16,6 +16,7 @@ from paoswarm.core.arrays import Floats
 from paoswarm.evaluate.call_options import CallOptions, Workers
 from paoswarm.evaluate.calls import Objective, with_arguments
 from paoswarm.evaluate.evaluator import Evaluator
+from paoswarm.evaluate.interrupts import delays_interrupts
 from paoswarm.fitting.cube import FittedVariables
 from paoswarm.fitting.derivatives import FitFunction, Meaning, known_directions, points_of_run
 from paoswarm.fitting.describe import StartPoint, describe
@@ -36,6 +37,7 @@ _FARTHEST = WIDEST / 4
     absolute_sigma="give variance=, that of a datum, if it is known",
     sigma="give variance=, that of a datum, if it is known",
 )
+@delays_interrupts
 def uncertainty(
     result: Any,
     *,
@@ -200,7 +202,7 @@ def _read_start(result: Any, bounds: Any, names: Sequence[str] | None) -> StartP
 
 
 def _read_names(names: Sequence[str], d: int) -> tuple[str, ...]:
-    labels = (names,) if isinstance(names, str) else tuple(names)
+    labels = tuple(names) if np.iterable(names) and not isinstance(names, str) else (names,)
     if len(labels) != d or not all(isinstance(name, str) for name in labels):
         raise ValueError(f"names must be {d} strings, one for each unknown, got {names!r}")
     return labels
@@ -240,7 +242,7 @@ def _read_point(result: Any) -> Floats:
     """The point of a result, or the point itself."""
     try:
         x = np.array(getattr(result, "x", result), dtype=float)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise TypeError(f"give a result of minimize, or a point of shape (d,), got {result!r}") from None
     if x.ndim != 1 or x.size == 0:
         hint = "; of minimize_many, give one run: result.run(i)" if x.ndim == 2 else ""

@@ -20,7 +20,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from paoswarm.core.arrays import Floats
-from paoswarm.least_squares.likelihoods import Likelihood
+from paoswarm.least_squares.likelihoods import Likelihood, Normal
 from paoswarm.least_squares.loss import Group, Loss
 
 _PART = 2**20  # numbers that are looked at together, so that temporary arrays stay small
@@ -41,9 +41,10 @@ def _log_marginal_likelihoods(loss: Loss, outputs: Floats) -> Floats:
             mu = np.ascontiguousarray(loss.own(group, outputs.T).T)  # sums of a row are then those of the row alone
             n_factors = group.has_scale + group.has_offset
             if n_factors:
-                total += [_with_factors(loss, group, row) for row in mu]
-            else:
-                total += group.law.log_densities(mu, data).sum(axis=-1)
+                best, columns = _best_factors(loss, group, mu)
+                mu = best[:, 0] * mu + best[:, 1]
+                total -= 0.5 * np.linalg.slogdet(columns.transpose(0, 2, 1) @ columns / (2 * math.pi))[1]
+            total += group.law.log_densities(mu, data).sum(axis=-1)
             if group.law.estimates_sigma:
                 n, nu = len(data), len(data) - n_factors
                 # What the integral over sigma has besides the highest likelihood; none with too few data.
@@ -51,14 +52,29 @@ def _log_marginal_likelihoods(loss: Loss, outputs: Floats) -> Floats:
     return np.where(np.isfinite(total), total, np.nan)
 
 
-def _with_factors(loss: Loss, group: Group, mu: Floats) -> float:
-    """The log likelihood of a group, integrated over scale and offset by a normal law around the best ones."""
-    if not np.isfinite(mu).all():
-        return math.nan
-    (a, b), columns = loss.factors(group, mu)
-    assert columns is not None
-    highest = float(group.law.log_densities(a * mu + b, loss.own(group, loss.data)).sum())
-    return highest - 0.5 * float(np.linalg.slogdet(columns.T @ columns / (2 * math.pi))[1])
+def _best_factors(loss: Loss, group: Group, mu: Floats) -> tuple[Floats, Floats]:
+    """Scale and offset ``(k, 2, 1)`` that fit best, and slopes ``(k, j, n_factors)`` of residuals; NaN if none do."""
+    data, law = loss.own(group, loss.data), group.law
+    if not isinstance(law, Normal) or law.relative:
+        k, n_factors = len(mu), group.has_scale + group.has_offset
+        found = [loss.factors(group, row) if np.isfinite(row).all() else None for row in mu]
+        n_residuals = len(law.scored(data, data).residuals) * len(data)
+        blank = (math.nan, math.nan), np.full((n_residuals, n_factors), math.nan)
+        best, columns = zip(*(one or blank for one in found), strict=True) if k else ((), ())
+        return np.reshape(best, (k, 2, 1)), np.reshape(columns, (k, -1, n_factors))
+    weights = np.broadcast_to(1.0 if law.sigma is None else 1 / np.square(law.sigma), data.shape)
+
+    def mean(rows: Floats) -> Floats:
+        return np.asarray((rows * weights).sum(axis=1) / weights.sum())
+
+    x, y = mu, np.broadcast_to(data, mu.shape)
+    if group.has_offset:
+        x, y = (one - mean(one)[:, None] for one in (x, y))
+    a = mean(x * y) / mean(x * x) if group.has_scale else np.ones(len(mu))
+    b = mean(data - a[:, None] * mu) if group.has_offset else np.zeros(len(mu))
+    sigma = law.scored(a[:, None] * mu + b[:, None], data).sigma
+    design = np.stack([mu] * group.has_scale + [np.ones_like(mu)] * group.has_offset, axis=2)
+    return np.stack([a, b], axis=1)[:, :, None], design / sigma[:, :, None]
 
 
 def draw_nuisances(loss: Loss, outputs: Floats, rng: np.random.Generator) -> tuple[Floats, list[Likelihood]]:
@@ -73,16 +89,16 @@ def draw_nuisances(loss: Loss, outputs: Floats, rng: np.random.Generator) -> tup
         data, law = loss.own(group, loss.data), group.law
         mu = np.ascontiguousarray(loss.own(group, outputs.T).T)
         n_factors = group.has_scale + group.has_offset
-        factors = [loss.factors(group, row) for row in mu]
-        best = np.array([pair for pair, _ in factors])[:, :, None]
+        best, slopes = np.array([[1.0], [0.0]])[None], None
+        if n_factors:
+            best, slopes = _best_factors(loss, group, mu)
         spread = np.ones(len(mu))  # of the standard deviation, in units of its estimate
         if law.estimates_sigma:
             estimate = law.scored(best[:, 0] * mu + best[:, 1], data).sigma[:, :1]
             spread = np.sqrt(len(data) / rng.chisquare(len(data) - n_factors, len(mu)))
             law = law.with_sigma(estimate * spread[:, None])
-        if n_factors:
+        if slopes is not None:
             free = [0] * group.has_scale + [1] * group.has_offset
-            slopes = np.array([columns for _, columns in factors])
             roots = np.linalg.cholesky(np.linalg.inv(slopes.transpose(0, 2, 1) @ slopes))
             apart = (roots @ rng.standard_normal((len(mu), n_factors, 1)))[:, :, 0]
             best[:, free, 0] += spread[:, None] * apart

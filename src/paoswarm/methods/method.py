@@ -261,7 +261,10 @@ def check_hyperparameter(
             f"{name} as a function of progress in [0, 1] failed: {type(error).__name__}: {error}{hint}"
         ) from error
     for given in tried:
-        numbers = np.asarray(given) if not isinstance(given, bool) else np.asarray(None)
+        try:
+            numbers = np.asarray(None if isinstance(given, bool) else given)
+        except ValueError:  # rows of different lengths
+            numbers = np.asarray(None)
         if not _is_numeric(numbers, may_differ):
             raise TypeError(f"{name} must be {kinds}, got {given!r}")
         is_high_enough = numbers >= low if may_equal else numbers > low

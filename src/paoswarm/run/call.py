@@ -182,6 +182,7 @@ def read_call(
         raise ValueError("lmfit.Parameters hold one point: leave out vectorized=True")
     limited = trial_constraints(constraints, space, flag("vectorized", vectorized))
     workers = Workers.of(workers) if runs is None else Workers.of_batches(workers)
+    check_share(reevaluate)
     is_plain = compiled is None and limited is None and not reevaluate and not workers.asynchronous
     method = read_method(method, init, space, plain=is_plain)
     d = len(space.lower)
@@ -192,7 +193,6 @@ def read_call(
     if limited is not None:
         objective = ConstrainedFunction(objective, limited, vectorized)
     notify = read_callback(callback)
-    check_share(reevaluate)
     check_seed(rng)  # a list would make a batch of a state
     store = None if store is None else Store.of(store)
     rng, seed = (rng, None) if store is None else store.seeded(rng)

@@ -26,7 +26,7 @@ from paoswarm.engines.search_plan import is_adaptive, read_plan
 from paoswarm.evaluate.caller import End
 from paoswarm.evaluate.calls import NAN, to_fingerprint, with_arguments
 from paoswarm.evaluate.engines import EngineDown
-from paoswarm.evaluate.interrupts import interrupted_once, interruptible
+from paoswarm.evaluate.interrupts import interruptible
 from paoswarm.methods.method import for_workers
 from paoswarm.run import stopping
 from paoswarm.run.call import Call, describe_run, record_end
@@ -116,11 +116,6 @@ class CompiledRuns(Steered, ABC):
 def solve_compiled(call: Call, engine: Compiled) -> ManyResult:
     """Take all runs of a call to their ends."""
     _refuse(call, engine)
-    with interrupted_once():  # compilers swallow an interrupt
-        return _solve(call, engine)
-
-
-def _solve(call: Call, engine: Compiled) -> ManyResult:
     from paoswarm.run.compiled_swarms import SwarmsOnEngine
 
     space, d = call.space, len(call.space.lower)

@@ -12,17 +12,17 @@ from paoswarm.core.arrays import Floats
 from paoswarm.core.swarm import Swarm
 from paoswarm.engines.counter import Words
 from paoswarm.engines.engines import CompiledEngine
-from paoswarm.engines.program import Program, State
+from paoswarm.engines.program import Program, State, empty_state
 from paoswarm.evaluate.calls import NAN
 from paoswarm.methods.schedules import is_constant
 from paoswarm.run.beside import cost, is_worth_it, look
 from paoswarm.run.call import Call
 from paoswarm.run.compiled_runs import CompiledRuns
 from paoswarm.run.many_result import Found
-from paoswarm.run.stopping import Limits, Status
-from paoswarm.space.space import Space
+from paoswarm.run.stopping import Limits, Rule, Status
 from paoswarm.store.identity import OtherRun
 from paoswarm.store.journal import Journal
+from paoswarm.store.states import Arrays
 
 _CALL = 0.2  # seconds that a call of the engine may take: an interrupt waits so long
 _SECONDS = 5.0  # between two records in a store, at least
@@ -53,7 +53,7 @@ class SwarmsOnEngine(CompiledRuns):
     ) -> None:
         super().__init__(limits)
         self.engine, self._program, self._call, self._keys, self._given = engine, program, call, keys, given
-        self._states = None if journal is None else StoredStates(journal, engine, program, call.space)
+        self._states = None if journal is None else StoredStates(journal, engine, program, call)
         self._standing: WhereRunsStand | None = None
         self._count = engine.at_once  # generations of the next call
 
@@ -210,8 +210,9 @@ class SwarmsOnEngine(CompiledRuns):
 class StoredStates:
     """Records where runs on an engine stand, and how they go on from it."""
 
-    def __init__(self, journal: Journal, engine: CompiledEngine, program: Program, space: Space) -> None:
-        self._journal, self._engine, self._program, self._space = journal, engine, program, space
+    def __init__(self, journal: Journal, engine: CompiledEngine, program: Program, call: Call) -> None:
+        self._journal, self._engine, self._program, self._space = journal, engine, program, call.space
+        self._dtype = np.float32 if getattr(call.engine, "precision", "double") == "single" else np.float64
         self._generation = -1  # that was recorded last
         self._due = time.monotonic() + _SECONDS
 
@@ -221,7 +222,7 @@ class StoredStates:
         Raises `OtherRun` if the function has changed, or if these limits lead to other runs.
         """
         self._journal.confirm(self._measure)
-        saved = self._journal.restore(self._shapes(runs))
+        saved = self._journal.restore(self._shapes(runs), self._check)
         if saved is None:
             return None
         state = State(**saved.arrays)
@@ -270,6 +271,21 @@ class StoredStates:
         shapes: dict[str, tuple[int, ...]] = {"x": (runs, n, d), "v": (runs, n, d), "best": (runs, n, d)}
         shapes |= dict.fromkeys(("value", "best_value", "age"), (runs, n))
         return {name: shapes.get(name, (runs,)) for name in State._fields}
+
+    def _check(self, arrays: Arrays) -> None:
+        """Raise a ValueError if arrays of the right shapes are not those of these runs."""
+        wanted, found = empty_state(self._program, 0, self._dtype), State(**arrays)
+        for name, array in arrays.items():
+            kind = getattr(wanted, name).dtype
+            is_like_it = array.dtype.kind == kind.kind and array.dtype != np.float32  # values may be more precise
+            if array.dtype != kind and not is_like_it:
+                raise ValueError(f"{name} has the type {array.dtype}")
+        if not (np.isin(found.status, list(Status)).all() and np.isin(found.rule, list(Rule)).all()):
+            raise ValueError("a run has ended for no known reason")
+        if min(array.min() for array in (found.stale, found.nit, found.nfev, found.n_failed)) < 0:
+            raise ValueError("a count is negative")
+        if np.isnan(found.best_value).any():
+            raise ValueError("a best value is NaN")
 
     def _check_limits(self, nit: int) -> None:
         """Raise if the recorded runs are longer than these limits allow, or if schedules depend on other limits."""

@@ -23,7 +23,15 @@ from paoswarm.methods.method import Method
 from paoswarm.run.judge import FeasibleFirst
 from paoswarm.run.many_result import Found, make_result
 from paoswarm.run.observers import Recorder
-from paoswarm.run.read_input import read_method, read_points, read_space, read_start, read_values, trial_constraints
+from paoswarm.run.read_input import (
+    check_share,
+    read_method,
+    read_points,
+    read_space,
+    read_start,
+    read_values,
+    trial_constraints,
+)
 from paoswarm.run.result import Result
 from paoswarm.run.run import Ends
 from paoswarm.run.run_state import RunState
@@ -93,7 +101,7 @@ class Optimizer(RunState):
         points, values = read_start(x0)
         super().__init__(
             space,
-            read_method(method, init, space, plain=limited is None and not reevaluate),
+            read_method(method, init, space, plain=limited is None and not check_share(reevaluate)),
             n_particles=n_particles,
             x0=points,
             f0=values,

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from paoswarm.core.blas import ONE_THREAD
 from paoswarm.evaluate.caller import End
 from paoswarm.evaluate.engines import EngineDown
+from paoswarm.evaluate.interrupts import interruptible
 from paoswarm.evaluate.queue import Answer, Batch, KnownPoints, Queue
 from paoswarm.run.beside import is_worth_it, look_around, search_from
 from paoswarm.run.run_state import RunState
@@ -190,11 +191,11 @@ class Run(Steered):
         if reached is None and outcome.end is None:
             return None
         going = self._status == 0
-        if reached is not None:
-            self._end(reached)
-        if outcome.end is not None:
+        if outcome.end is not None:  # first: an interrupt that comes with the last values is not lost
             ended, self._why = status_of(outcome.end)
             self._end(ended)
+        if reached is not None:
+            self._end(reached)
         if converged is None:
             return np.zeros(state.batch, dtype=bool)
         self._rule = np.where(going, converged, self._rule)
@@ -317,9 +318,11 @@ def drive(runs: Sequence[Steered], queue: Any, after_round: Callable[[], bool] =
             if answers and after_round():
                 raise StopAll
     except (KeyboardInterrupt, EngineDown, StopAll) as error:
-        for run in runs:
-            if run.ends is None:
-                run.throw(error)
+        going = [run for run in runs if run.ends is None]
+        for run in going:
+            run.throw(error)
+        if not going and isinstance(error, KeyboardInterrupt):
+            interruptible().note()  # too late to end anything
     except NoFiniteValue:
         failure = queue.explain_total_failure()
         raise failure from failure.__cause__

@@ -12,6 +12,7 @@ from paoswarm.engines.program import NotCompiled
 from paoswarm.evaluate.calls import to_fingerprint
 from paoswarm.evaluate.engines import EngineDown
 from paoswarm.evaluate.evaluator import Evaluator
+from paoswarm.evaluate.interrupts import delays_interrupts
 from paoswarm.evaluate.queue import KnownPoints, PointQueue, Queue
 from paoswarm.run.asynchronous import AsynchronousRun
 from paoswarm.run.call import Call, describe_run, record_end
@@ -30,6 +31,7 @@ from paoswarm.store.journal import Journal
 _BLOCK = 40_000
 
 
+@delays_interrupts
 def solve(call: Call) -> ManyResult:
     """Take all runs of a call to their ends."""
     if call.engine is not None:

@@ -78,12 +78,14 @@ class Called:
         """Log likelihoods of outputs at parameters, if values carry outputs."""
         return self.fun.of_outputs if isinstance(self.fun, DataLikelihood) else None
 
-    def check(self, dim: int, *, vectorized: bool, engine: Any) -> None:
+    def check(self, dim: int, *, vectorized: bool, unbiased: bool, engine: Any) -> None:
         """Raise, or warn, if a simulator cannot be called or compared with its data in this way."""
         if not isinstance(self.fun, DataLikelihood):
             return
         if vectorized:
             raise ValueError("with data=, sample simulates one point at a time; use workers= for several at once")
+        if unbiased:
+            raise ValueError("unbiased=True is for a log likelihood; that of data for random outputs is not unbiased")
         if not isinstance(engine, str) or engine not in ("numpy", "auto"):
             raise ValueError(f"with data=, sample has engine='numpy' alone, got {engine!r}; JAX takes a log likelihood")
         loss = self.fun.comparison.loss(self.fun.comparison.n_numbers or 0)
@@ -225,9 +227,14 @@ class BatchLikelihood:
         self._outputs.append(values[:, 1:])
         return values[:, 0], why
 
-    def seen(self, posterior: Posterior, prior: Prior, comparison: DataComparison | None, given: Any) -> Posterior:
+    def seen(
+        self, posterior: Posterior, prior: Prior, comparison: DataComparison | None, given: Any, emulated: Floats | None
+    ) -> Posterior:
         """The posterior, with outputs at its draws, and what makes parameters what the user's function gets."""
-        if comparison is not None:
+        if comparison is not None and emulated is not None:
+            without = emulated[:, : emulated.shape[1] - comparison.beliefs.count]
+            posterior = replace(posterior, simulated=SimulatedDraws(comparison, without))
+        elif comparison is not None:
             draws, outputs = posterior.weighted.draws, self._joined(self._outputs)
             simulated = SimulatedDraws.at(prior.places(draws), prior.places(self.points), outputs, comparison)
             posterior = replace(posterior, simulated=simulated)

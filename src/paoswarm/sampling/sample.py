@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.optimize import OptimizeResult
 
 from paoswarm._checks import explains_keywords, flag, positive_number, whole_number
 from paoswarm._extras import ProgressBar, need
@@ -21,7 +23,7 @@ from paoswarm.evaluate.call_options import CallOptions, Workers
 from paoswarm.evaluate.calls import Objective
 from paoswarm.evaluate.engines import EngineDown
 from paoswarm.evaluate.evaluator import Evaluator
-from paoswarm.evaluate.interrupts import interruptible
+from paoswarm.evaluate.interrupts import delays_interrupts, interruptible
 from paoswarm.sampling.adapt import NothingFound, adapt
 from paoswarm.sampling.assemble_posterior import LEAST, draw_posterior, interrupted_posterior
 from paoswarm.sampling.emulated.emulate import emulated_posterior, explore
@@ -43,9 +45,16 @@ if TYPE_CHECKING:
 
 MOST_UNKNOWNS = 12  # with more, the emulator is no better than draws
 DEFAULT_BUDGET = 200  # simulations, times (d + 2), at most, if maxfev is not given and an emulator is used
+USUAL_BUDGET = 50  # the same that most take
 _SEARCH = 300  # evaluations, times (d + 1), that the search for modes takes at least (measured on normal posteriors)
 # What JAX does not have, and the values that say that it is not wanted.
-_LACKING: dict[str, Any] = {"vectorized": False, "workers": Workers(), "store": None, "time_limit": None}
+_LACKING: dict[str, Any] = {
+    "vectorized": False,
+    "workers": Workers(),
+    "store": None,
+    "time_limit": None,
+    "unbiased": False,
+}
 
 
 @explains_keywords(
@@ -54,6 +63,7 @@ _LACKING: dict[str, Any] = {"vectorized": False, "workers": Workers(), "store": 
     priors="the second argument is the prior of all parameters",
     penalty="add it to a log likelihood of your own, or use ps.fit(...).sample()",
 )
+@delays_interrupts
 def sample(
     log_likelihood: Objective,
     prior: Any,
@@ -65,6 +75,7 @@ def sample(
     args: Any = (),
     n_effective: int = 2000,
     n_particles: int | None = None,
+    unbiased: bool = False,
     vectorized: bool = False,
     workers: Any = 1,
     start: Any = None,
@@ -111,11 +122,15 @@ def sample(
     n_particles : int, optional
         Number of first draws from the prior; by default 1000 per parameter, at most 10,000. Modes that cover less than
         ``30 / n_particles`` of the prior may be missed.
+    unbiased : bool
+        Whether values are logarithms of estimates of the likelihood that differ from call to call, and whose mean is
+        the likelihood itself. Draws and evidence are then right for the exact one (pseudo-marginal). If the logarithms
+        have normal noise of standard deviation s, that takes exp(s^2) times the draws.
     vectorized, workers
         As in `minimize`. A simulator is called for one point at a time.
     start : result, array (m, d) or dict, optional
-        Points near known modes: a result of `minimize` or `minimize_many` (or a list of them), an array, or a dict of
-        values by parameter. They are used in addition to the draws from the prior.
+        Points near known modes: a result of `minimize` or `minimize_many` (or a list of them), of `fit`, an array, or
+        a dict of values by parameter. They are used in addition to the draws from the prior.
     callback : callable, optional
         Called after every stage of the adaptation with a dict of inverse temperature, efficiency, effective size of
         the pool and evaluations. Its return value is ignored.
@@ -129,8 +144,9 @@ def sample(
     emulate : bool, optional
         Whether an emulator learns the likelihood, or with ``data`` the simulator's outputs, from few evaluations and
         proposes the draws; then hundreds of evaluations do what takes thousands without. It takes milliseconds for each
-        of them. By default it does with up to 12 parameters, if there is ``data``, or if ``maxfev`` is below
-        ``300 (d + 1)``. Without ``maxfev`` it takes at most ``200 (d + 2)``.
+        of them, and which points are evaluated depends on the number of workers. By default it does with up to 12
+        parameters, if there is ``data``, or if ``maxfev`` is below ``300 (d + 1)``. Without ``maxfev`` it takes at most
+        ``200 (d + 2)``.
     rng : int, Generator, SeedSequence or None
         Seed.
     store : path or Store, optional
@@ -183,21 +199,22 @@ def sample(
     seconds = None if time_limit is None else positive_number("time_limit", time_limit)
     first = None if n_particles is None else whole_number("n_particles", n_particles, 2)
     flag("progress", progress)
-    points = known_points(start, law.names)
+    points = known_points(_best_of(start, law.names), law.names)
     workers = Workers.of_batches(workers)
-    called.check(law.dim, vectorized=flag("vectorized", vectorized), engine=engine)
+    called.check(law.dim, vectorized=flag("vectorized", vectorized), unbiased=unbiased, engine=engine)
     options = {"vectorized": vectorized, "workers": workers, "store": store, "time_limit": seconds}
-    traced = read_traced(engine, called.fun, law.dim, **options)
+    traced = read_traced(engine, called.fun, law.dim, unbiased=flag("unbiased", unbiased), **options)
     calling = CallOptions(vectorized or traced is not None, workers)
-    is_emulated = read_emulate(emulate, budget, law.dim, called, has_first=first is not None, traced=traced)
-    if is_emulated and budget is None:
+    store = None if store is None else Store.of(store)
+    others = (unbiased, first is not None, traced is not None)
+    abreast = read_emulate(emulate, store, workers, law.dim, budget, called, others, has_start=start is not None)
+    if abreast and budget is None:
         budget = DEFAULT_BUDGET * (law.dim + 2)
     journal = None
     if store is not None:
-        store = Store.of(store)
         rng, seed = store.seeded(rng)
         problem = {"prior": encode(prior), "n_particles": first, "start": encode(points), "rng": seed}
-        problem |= called.about | ({"emulate": True} if is_emulated else {})
+        problem |= called.about | ({"unbiased": True} if unbiased else {}) | ({"emulate": abreast} if abreast else {})
         limits = {"n_effective": wanted, "maxfev": budget, "expected": budget, "time_limit": seconds}
         journal = Journal(store, RecordedRun("sample", problem, limits, calling.described), called.fingerprint)
     source = generator(rng)
@@ -213,6 +230,7 @@ def sample(
             evaluate, law.names, count, called.of_outputs, time_limit=seconds, comparison=called.comparison
         )
         target = make_target(batches, law, budget, traced, count)
+        target.is_random = unbiased
         if points is not None:  # an optimisation may have had wider bounds than the prior
             points = target.coordinates(target.within(points) if is_search(start) else points)
 
@@ -225,19 +243,33 @@ def sample(
             bar.show("adaptation", beta=stage["beta"], effective=stage["effective"], efficiency=stage["efficiency"])
             call_back(stage)
 
+        known = Simulations(target, batches if called.comparison is not None else None)
+
         def draw(pool: DrawPool) -> Posterior:
-            if not is_emulated:
+            if not abreast:
                 plan = adapt(
                     target, source, n_effective=wanted, known=points, n_prior=first, pool=pool, callback=after_stage
                 )
                 return draw_posterior(target, plan, source, wanted, bar)
-            known = Simulations(target, batches if called.comparison is not None else None)
-            search = partial(explore, known, points, workers.count, source)
-            return emulated_posterior(known, search, source, wanted, workers.count, bar, call_back)
+            search = partial(explore, known, points, abreast, source)
+            usual = math.inf if maxfev is not None else USUAL_BUDGET * (law.dim + 2)
+            return emulated_posterior(known, search, source, wanted, abreast, bar, call_back, usual)
 
         posterior = sampled(target, batches, draw, source, journal)
     batches.warn()
-    return batches.seen(posterior, law, called.comparison, called.as_given)
+    return batches.seen(posterior, law, called.comparison, called.as_given, known.drawn_outputs)
+
+
+def _best_of(start: Any, names: list[str]) -> Any:
+    """In place of a result without a swarm, that of a fit or of SciPy, its best point."""
+    if not isinstance(start, OptimizeResult) or "swarm" in start:
+        return start
+    best = getattr(start, "best", None)
+    if not isinstance(best, Mapping):
+        return start.x
+    if missing := [name for name in names if name not in best]:
+        raise ValueError(f"start: the result has no unknown {missing[0]!r}, which the prior has")
+    return {name: best[name] for name in names}
 
 
 def sampled(
@@ -288,20 +320,43 @@ def read_wanted(n_effective: int) -> int:
     return wanted
 
 
+_WITHOUT = (  # what an emulator cannot do
+    "unbiased=True: it would learn the noise; average more, and leave it out",
+    "n_particles=: it takes few first draws",
+    "engine='jax', which makes millions of evaluations where it saves them",
+)
+
+
 def read_emulate(
-    emulate: bool | None, budget: int | None, dim: int, called: Called, *, has_first: bool, traced: Any
-) -> bool:
-    """Whether an emulator is used: if it is wanted, or if nothing says no and simulations are few."""
+    emulate: bool | None,
+    store: Store | None,
+    workers: Workers,
+    dim: int,
+    budget: int | None,
+    called: Called,
+    others: tuple[bool, bool, bool],
+    *,
+    has_start: bool,
+) -> int:
+    """How many points an emulator asks for at once, as many as the store has recorded; 0 if there is none.
+
+    There is one if it is wanted, or if nothing says no and simulations are few; ``others`` say no, see `_WITHOUT`.
+    """
+    at_once = workers.count
+    recorded = None if store is None else store.recorded("emulate", 0)  # None: the recorded run has none
+    if isinstance(recorded, int) and recorded > 0:
+        at_once, emulate = recorded, True if emulate is None else emulate
+    elif store is not None and recorded is None and emulate is None:
+        emulate = False
     if emulate is not None and flag("emulate", emulate):
-        if traced is not None:
-            raise ValueError("emulate=True saves evaluations, of which JAX makes millions: leave out one of them")
-        if has_first:
-            raise ValueError("n_particles= is for emulate=False; an emulator takes few first draws")
-        return True
+        if wrong := [text for text, is_given in zip(_WITHOUT, others, strict=True) if is_given]:
+            raise ValueError(f"emulate=True does not go with {wrong[0]}")
+        return at_once
     is_small = budget is not None and budget < _SEARCH * (dim + 1)
-    if emulate is None and traced is None and not has_first and dim <= MOST_UNKNOWNS:
-        return is_small or called.comparison is not None
-    if is_small and emulate is None:
+    is_simulated = called.comparison is not None
+    if emulate is None and not any(others) and dim <= MOST_UNKNOWNS and (is_small or is_simulated):
+        return at_once
+    if is_small and not has_start:
         least = _SEARCH * (dim + 1)
         warn_user(
             f"maxfev={budget} is too small to search for modes, so modes may be missed: with {dim} "
@@ -309,7 +364,7 @@ def read_emulate(
             f"more if there are several. Then every effective draw takes at least one more. Raise maxfev to {least} or "
             "more"
         )
-    return False
+    return 0
 
 
 def read_traced(engine: Any, fun: Any, dim: int, **options: Any) -> JaxLikelihood | None:
@@ -321,7 +376,7 @@ def read_traced(engine: Any, fun: Any, dim: int, **options: Any) -> JaxLikelihoo
         return None
     if not isinstance(described, Jax):
         raise ValueError(f"sample has engine='numpy' and engine='jax', got {engine!r}")
-    if wanted := [name for name, default in _LACKING.items() if options[name] != default]:
+    if wanted := [name for name, default in _LACKING.items() if options.get(name, default) != default]:
         if engine == "auto":
             return None
         raise ValueError(

@@ -95,8 +95,11 @@ class Target:
 
     against_noise = (  # what to do, in short and at length
         "use the same seed at every point",
-        "Use the same seed at every point, or average until the values differ by much less than one",
+        "Use the same seed at every point, or average until the values differ by much less than one; if they are "
+        "logarithms of unbiased estimates of the likelihood, say unbiased=True",
     )
+
+    is_random = False  # whether values are logarithms of unbiased estimates, which differ from call to call
 
     def __init__(self, log_likelihood: Callable[[Floats], ArrayLike], prior: Any, maxfev: int | None = None) -> None:
         self.prior = read_prior(prior)
@@ -227,7 +230,9 @@ class Target:
         return self.log_likelihood(z)
 
     def measure_again(self, z: Floats, before: Floats) -> None:
-        """Evaluate points a second time, and warn if the likelihood is noisy."""
+        """Evaluate points a second time, and warn if the likelihood is noisy; not if it may be."""
+        if self.is_random:
+            return
         again = self._again(z)
         both = np.isfinite(before) & np.isfinite(again)
         difference = np.abs(np.where(both, again, 0.0) - np.where(both, before, 0.0))

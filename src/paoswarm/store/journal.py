@@ -27,7 +27,7 @@ from __future__ import annotations
 import os
 import platform
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from types import TracebackType
 from typing import Any, NamedTuple, NoReturn
@@ -159,7 +159,7 @@ class Journal:
             self.path,
             self._contents,
             measure,
-            is_noisy=bool(self._run.problem.get("reevaluate")),
+            is_noisy=any(self._run.problem.get(name) for name in ("reevaluate", "unbiased")),
             is_repeated=self._is_finished and self.limits == self.limits_of_call,
             best_is_highest=self._run.function == "sample",
         )
@@ -331,12 +331,12 @@ class Journal:
             [found.number], x[None], np.array([found.value]), {} if found.why is None else {0: found.why}, more
         )
 
-    def restore(self, shapes: Mapping[str, tuple[int, ...]]) -> Saved | None:
+    def restore(self, shapes: Mapping[str, tuple[int, ...]], check: Callable[[states.Arrays], None]) -> Saved | None:
         """Return the latest recorded state, with arrays of these shapes; None if there is none.
 
-        Raises `DamagedStore` if it makes no sense.
+        Raises `DamagedStore` if it makes no sense; ``check`` raises a ValueError then.
         """
-        saved = states.latest(self.path, shapes)
+        saved = states.latest(self.path, shapes, check)
         self._saved_columns = 0 if saved is None else saved.history.shape[1]
         return saved
 

@@ -16,7 +16,6 @@ import logging
 import os
 import stat
 import time
-import weakref
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -333,17 +332,18 @@ class Log:
 
     def close(self) -> None:
         """Close the file and release its lock."""
+        _open_logs.discard(self)
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
 
 
-_open_logs: weakref.WeakSet[Log] = weakref.WeakSet()
+_open_logs: set[Log] = set()  # not a WeakSet, whose callback would swallow an interrupt
 
 
 def _close_in_child() -> None:
     """Close the logs in a forked process: it must not keep the lock if it outlives a killed run."""
-    for log in _open_logs:
+    for log in list(_open_logs):
         log.close()
 
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 import base64
 import math
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -42,10 +42,11 @@ class Saved(NamedTuple):
     history: Floats  # (runs, generation + 1)
 
 
-def latest(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> Saved | None:
+def latest(path: Path, shapes: Mapping[str, tuple[int, ...]], check: Callable[[Arrays], None]) -> Saved | None:
     """Return the latest state in a file; None if there is none.
 
-    Raises `DamagedStore` if it makes no sense, or if its arrays do not have these shapes. Whatever the file says, no
+    Raises `DamagedStore` if it makes no sense, if its arrays do not have these shapes, or if ``check`` of them raises a
+    ValueError. Whatever the file says, no
     more is unpacked than these arrays hold, and a history of the generations that it states.
     """
     reader = Reader(path)
@@ -66,6 +67,7 @@ def latest(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> Saved | None:
             raise ValueError("the history does not fit the number of generations")
         parts = [_unpacked([("history", state["history"])], pieces["history"]) for state, pieces in found]
         arrays = _unpacked(list(last["arrays"].items()), pieces.get("arrays", []))
+        check(arrays)
         history = np.concatenate([part["history"] for part in parts], axis=1)
     except StoreError:
         raise

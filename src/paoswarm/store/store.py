@@ -280,12 +280,16 @@ class Store:
         contents = Contents.read(reader)
         numbers = np.flatnonzero(contents.known)
         reasons = {row: contents.reason(int(i)) for row, i in enumerate(numbers) if np.isnan(contents.f[i])}
-        excess = None
-        if contents.details is not None and not recorded.has_outputs:
-            excess = largest_excess(contents.details[numbers], recorded_limits(recorded.problem["constraints"]))
-        times = contents.times[numbers].tolist()
-        space = recorded_space(recorded.problem.get("bounds"))
-        return table(space, contents.x[numbers], contents.f[numbers], reasons, times, excess)
+        excess, x = None, contents.x[numbers]
+        try:
+            if contents.details is not None and not recorded.has_outputs:
+                excess = largest_excess(contents.details[numbers], recorded_limits(recorded.problem.get("constraints")))
+            space = recorded_space(recorded.problem.get("bounds"))
+            if space is not None and len(x) and len(space.variables) != x.shape[1]:
+                raise ValueError(f"the recorded bounds have {len(space.variables)} variables, its points {x.shape[1]}")
+            return table(space, x, contents.f[numbers], reasons, contents.times[numbers].tolist(), excess)
+        except (ValueError, TypeError) as error:
+            raise reader.damaged(str(error), 1) from error
 
     def _opened(self) -> tuple[Reader, RecordedRun]:
         """Return the file, read as far as its header, and the description in that."""
@@ -333,13 +337,16 @@ class Store:
 
 
 def recorded_space(bounds: Any) -> Space | None:
-    """The space of a recorded run, if its entries can be rebuilt; None for plain bounds."""
+    """The space of a recorded run, if its entries can be rebuilt; None for plain bounds; ValueError for nonsense."""
     if bounds is None or (isinstance(bounds, list) and all(isinstance(pair, list) for pair in bounds)):
         return None
     try:
         given = encoding.decode(bounds)
+        entries = given.values() if isinstance(given, dict) else given
+        variables = [one if isinstance(one, Variable) else Fixed(one) for one in entries]
+        names = [of_kind("a name", one, str, "a text") for one in given] if isinstance(given, dict) else None
+        return Space(variables, names)
     except encoding.Unknown:
         return None
-    entries = given.values() if isinstance(given, dict) else given
-    variables = [one if isinstance(one, Variable) else Fixed(one) for one in entries]
-    return Space(variables, list(given) if isinstance(given, dict) else None)
+    except Exception as error:  # constructors of variables may raise anything
+        raise ValueError(f"the recorded bounds make no sense ({error})") from error

@@ -14,7 +14,7 @@ import numpy as np
 
 from paoswarm._extras import ProgressBar
 from paoswarm.core.arrays import Floats
-from paoswarm.core.weights import effective_size, normalise
+from paoswarm.core.weights import effective_size, log_sum_exp, normalise, systematic
 from paoswarm.sampling.adapt import NothingFound
 from paoswarm.sampling.assemble_posterior import is_success, message, tail_remarks
 from paoswarm.sampling.emulated.learning import Learner
@@ -31,8 +31,10 @@ _SEARCH_SHARE = 0.4  # of the budget, with first draws, for a search that is sur
 _LEARNING, _LEARNING_EACH = 20, 8  # simulations kept for learning: this number, and so many for each unknown
 _LEARNING_SHARE = 0.6  # of what is left, at most, for learning
 _DRAWS = 40_000  # of the first stage
+_NUMBERS, _FEWEST_KEPT = 1e7, 4000  # outputs at all draws that are kept, about, and draws at least
 _FEWEST, _FEWEST_EACH = 50, 8  # picks of a production: this number, or so many for each unknown
 _PRODUCTIONS = 4  # at most; those before the last are learnt from if the emulator was poor
+_EVEN = 0.3  # share of the picks that are effective below which it was, too
 _POOR = 0.4  # spread of the terms from which on it was
 _PRECISE = 0.01  # error of the log evidence that is small enough, as far as simulations decide it
 _USELESS = 1.5  # spread of the terms from which on no error can be stated
@@ -53,13 +55,17 @@ def emulated_posterior(
     abreast: int,
     bar: ProgressBar,
     after_round: AfterRound,
+    usual: float = math.inf,
 ) -> Posterior:
-    """Search for modes, learn an emulator, and draw with it; ``abreast`` points are simulated side by side."""
+    """Search for modes, learn an emulator, and draw with it; ``abreast`` points are simulated side by side.
+
+    A search that is sure takes no more than its share of a ``usual`` budget.
+    """
     target, d = known.target, known.target.dim
     least = _least_production(d, abreast)
     reserve = least + _LEARNING + _LEARNING_EACH * d
     bar.show("search")
-    soft = int(_SEARCH_SHARE * target.n_left)
+    soft = int(_SEARCH_SHARE * min(target.n_left, usual))
     found = search(soft, max(soft, target.n_left - reserve))
     if not found.ends:
         raise NothingFound(f"the likelihood is zero or failed at all {len(known)} points")
@@ -72,7 +78,7 @@ def emulated_posterior(
         bar.show("learning", error=learner.validation[-1])
         after_round({"error": learner.validation[-1], "evaluations": target.n_evaluations})
     two, estimate, cut_short = _produce(known, learner, wanted, abreast, rng, bar)
-    return _assembled(known, learner, found, two, estimate, wanted, cut_short)
+    return _assembled(known, learner, found, two, estimate, wanted, cut_short, rng)
 
 
 def explore(
@@ -86,7 +92,7 @@ def explore(
     if not known.worked.any():
         return FoundEnds([], 0, is_sure=False)
     if known.model is not None:
-        return OutputSearch(known, abreast, rng).run(most - len(known))
+        return OutputSearch(known, abreast, rng).run(soft - len(known), most - len(known))
     return search_by_number(known, (soft - len(known), most - len(known)), abreast, rng)
 
 
@@ -107,15 +113,15 @@ def _produce(
     number = 1
     while True:
         learner.learn()
-        two = TwoStage.drawn(_DRAWS, learner.freeze().proposal, learner.target, rng)
+        two = learner.first_stage(_DRAWS)
         is_last = number == _PRODUCTIONS or target.n_left < 2 * least
         try:
-            _simulate(known, two, target.n_left if is_last else least, rng)
+            _simulate(known, two, min(target.n_left, least), rng)
             estimate = two.estimate()
-            if not is_last and (estimate.spread >= _POOR or estimate.effective < 0.5 * len(two.picks)):
+            if not is_last and (estimate.spread >= _POOR or estimate.effective < _EVEN * len(two.picks)):
                 number += 1
                 continue
-            while target.n_left >= abreast and not is_precise(estimate, wanted):
+            while target.n_left > 0 and not is_precise(estimate, wanted):
                 _simulate(known, two, min(target.n_left, _round_up(max(25, least // 2), abreast)), rng)
                 estimate = two.estimate()
                 bar.show("production", effective=_worth(estimate), error=estimate.error)
@@ -134,7 +140,8 @@ def is_precise(estimate: Estimate, wanted: int) -> bool:
 def _worth(estimate: Estimate) -> float:
     """How many independent draws would tell as much about the means."""
     means = estimate.moment_errors[: len(estimate.moment_errors) // 2]
-    return float(1 / max(float(means.max()) ** 2, 1e-12))
+    worth = float(1 / max(float(means.max()) ** 2, 1e-12))
+    return worth if estimate.effective >= _FEWEST_EFFECTIVE else min(worth, estimate.effective)
 
 
 def _simulate(known: Simulations, two: TwoStage, n: int, rng: np.random.Generator) -> None:
@@ -159,14 +166,24 @@ def _assembled(
     estimate: Estimate,
     wanted: int,
     cut_short: Interrupted | None,
+    rng: np.random.Generator,
 ) -> Posterior:
     """The posterior with what there is to know about it."""
     target = known.target
     log_weights = two.calibrated(estimate)
-    kept = np.isfinite(log_weights)
-    log_weights = log_weights[kept] - math.log(len(log_weights))
-    x = target.parameters(two.z[kept])
-    emulated = learner.target.log_likelihood(two.z[kept])
+    n_kept = _DRAWS if known.model is None else int(np.clip(_NUMBERS / known.outputs.shape[1], _FEWEST_KEPT, _DRAWS))
+    if n_kept < _DRAWS:
+        kept = systematic(normalise(log_weights), n_kept, rng)
+        log_weights = np.full(n_kept, float(log_sum_exp(log_weights)) - math.log(n_kept))
+    else:
+        kept = np.flatnonzero(np.isfinite(log_weights))
+        log_weights = log_weights[kept]
+    log_weights = log_weights - math.log(_DRAWS)
+    z = two.z[kept]
+    x = target.parameters(z)
+    emulated = learner.target.log_likelihood(z)
+    if known.model is not None:
+        known.drawn_outputs = learner.emulator.outputs(z)
     weights = normalise(log_weights)
     remarks = [
         *_doubts(estimate, found),
@@ -182,14 +199,12 @@ def _assembled(
         "spread": estimate.spread,
         "misplaced": estimate.misplaced,
         "validation": learner.validation,
-        "modes": target.parameters(np.array([known.z[end.row] for end in found.ends])),
-        "climbs": np.array([end.n_climbs for end in found.ends]),
+        "modes": target.parameters(known.z[[end.row for end in found.ends if end.n_climbs]]),
+        "climbs": np.array([end.n_climbs for end in found.ends if end.n_climbs], dtype=int),
+        "search_settled": found.is_sure and not found.doubt,
         "unattractive": unseen,
     }
-    sentence = (
-        f"{n} climb{'' if n == 1 else 's'}, {found.n_top} of them to the heaviest mode: modes that attract less than "
-        f"{100 * unseen:.2g} % of all starts cannot be ruled out."
-    )
+    sentence = f"Modes that attract less than {100 * unseen:.2g} % of the starts of searches cannot be ruled out."
     error = math.inf if estimate.spread >= _USELESS or estimate.effective < _FEWEST_EFFECTIVE else estimate.error
     return Posterior(
         names=target.prior.names,
@@ -217,8 +232,10 @@ def _doubts(estimate: Estimate, found: FoundEnds) -> list[Remark]:
         texts.append("A few simulated draws decide the result: the emulator misses part of the posterior; raise maxfev")
     elif not estimate.spread < _USELESS:
         texts.append("The emulator is too poor for this posterior; raise maxfev, or take emulate=False")
-    if not found.is_sure:
-        times = "one climb" if found.n_top == 1 else f"{found.n_top} climbs"
+    if not found.n_climbs:
+        texts.append("There was no room for a search, so any mode may have been missed; raise maxfev")
+    elif not found.is_sure:
+        times = "one search" if found.n_top == 1 else f"{found.n_top} searches"
         what = "mode" if found.ends[0].is_determined else "place, a plateau,"
         texts.append(f"The heaviest {what} was reached by {times} only, so there may be others; raise maxfev")
     return [Remark(DOUBTFUL, text) for text in [*texts, found.doubt] if text]

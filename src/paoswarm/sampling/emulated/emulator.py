@@ -151,6 +151,11 @@ class LocalEmulator:
         value = self._of_outputs(means, self._known.target.parameters(z)) if self._by_outputs else means[:, 0]
         return np.minimum(value, self._top + _ABOVE + 0.5 * self._d) + self._log_worked(u)
 
+    def outputs(self, z: Floats) -> Floats:
+        """The outputs at rows of ``z``."""
+        found: Floats = self._middle + self.kriging.predict(self.frame.inner(z, self._circle)) @ self._axes
+        return found
+
     def error(self, z: Floats) -> Floats:
         """The standard deviation of the log likelihood at rows of ``z``."""
         u = self.frame.inner(z, self._circle)
@@ -237,8 +242,14 @@ class Emulator:
         """The standard deviation of the log likelihood at rows of ``z``."""
         return self._by_part(z, LocalEmulator.error)
 
-    def _by_part(self, z: Floats, function: Callable[[LocalEmulator, Floats], Floats]) -> Floats:
-        found, owner = np.empty(len(z)), self.owner(z)
+    def outputs(self, z: Floats) -> Floats:
+        """The outputs ``(n, m)`` at rows of ``z``."""
+        return self._by_part(z, LocalEmulator.outputs, self._known.outputs.shape[1:])
+
+    def _by_part(
+        self, z: Floats, function: Callable[[LocalEmulator, Floats], Floats], shape: tuple[int, ...] = ()
+    ) -> Floats:
+        found, owner = np.empty((len(z), *shape)), self.owner(z)
         for i, part in enumerate(self.parts):
             if (mine := owner == i).any():
                 found[mine] = function(part, z[mine])
@@ -257,27 +268,42 @@ class Emulator:
 
 
 class EmulatedTarget(Target):
-    """The posterior with an emulated likelihood: whatever works on a target works on it, and costs no simulation."""
+    """The posterior with an emulated likelihood: whatever works on a target works on it, and costs no simulation.
 
-    def __init__(self, target: Target, emulator: Emulator) -> None:
-        super().__init__(lambda x: x, target.prior)
-        self.emulator = emulator
+    One that ``is_careful`` is lower where the emulator is unsure: far from all points its trend may rise.
+    """
+
+    def __init__(self, known: Simulations, emulator: Emulator, *, is_careful: bool = False) -> None:
+        super().__init__(lambda x: x, known.target.prior)
+        self.emulator, self._allows, self._is_careful = emulator, known.allows, is_careful
+        self._top = float(known.log_likelihood.max())
 
     def log_likelihood(self, z: Floats) -> Floats:
-        """The emulated log likelihood of the rows of ``z``; -inf where the prior is zero."""
+        """The emulated log likelihood of the rows of ``z``; -inf where it is zero."""
+        return self.bounds(z)[0] if self._is_careful else self._means(z)
+
+    def bounds(self, z: Floats) -> tuple[Floats, Floats]:
+        """The log likelihood, lower where the emulator is unsure; and what it may be, a standard deviation higher.
+
+        That is not above all values that are known.
+        """
+        lower = self._means(z)
+        upper = lower.copy()
+        inside = np.isfinite(lower)
+        error = self.emulator.error_at(z[inside])
+        beyond = np.maximum(error - _SURE, 0.0)
+        lower[inside] -= np.minimum(0.5 * beyond * (1 + beyond), _MOST_DOUBT)
+        upper[inside] = np.maximum(np.minimum(upper[inside] + error, self._top), upper[inside])
+        return lower, upper
+
+    def _means(self, z: Floats) -> Floats:
         found = np.full(len(z), -np.inf)
         inside = np.isfinite(self.log_prior(z))
+        if self._allows is not None:
+            inside[inside] = self._allows(z[inside])
         if inside.any():
             found[inside] = self.emulator.predict(z[inside])
         self.n_evaluations += int(inside.sum())
-        return found
-
-    def trusted(self, z: Floats) -> Floats:
-        """The same, lower where the emulator is unsure."""
-        found = self.log_likelihood(z)
-        inside = np.isfinite(found)
-        beyond = np.maximum(self.emulator.error_at(z[inside]) - _SURE, 0.0)
-        found[inside] -= np.minimum(0.5 * beyond * (1 + beyond), _MOST_DOUBT)
         return found
 
 

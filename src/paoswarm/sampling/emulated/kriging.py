@@ -70,7 +70,8 @@ class Kriging:
     ) -> None:
         self._u, self._degree = u, degree
         n, d = u.shape
-        self._middle, self._unit = y.mean(axis=0), np.maximum(y.std(axis=0), 1e-300)
+        self._middle, spread = y.mean(axis=0), y.std(axis=0)
+        self._unit = np.where(spread > 0, spread, 1.0)
         self._y = (y - self._middle) / self._unit
         self._errors = variance / float(np.mean(self._unit)) ** 2 + _ROUNDING
         self._columns = trend_columns(u, degree)

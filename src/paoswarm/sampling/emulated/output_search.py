@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from paoswarm.least_squares.loss import Loss
 from paoswarm.least_squares.pool import Pool
 from paoswarm.sampling.adapt import PriorDensity
 from paoswarm.sampling.climbs import distance
-from paoswarm.sampling.emulated.searches import End, FoundEnds, factor_of
+from paoswarm.sampling.emulated.searches import ENOUGH, End, FoundEnds, factor_of
 from paoswarm.sampling.emulated.simulations import Simulations
 
 _REACH = 5.0  # |z| up to which coordinates with a normal prior are searched
@@ -22,6 +22,24 @@ _LOWEST = 7.0  # log height, and one more for each unknown, by which a known poi
 _SURPRISING = 3.0  # log height by which it exceeds the laws around the ends
 _MOST_ENDS = 20
 _TWICE = 2  # searches that have ended at the top
+# The same if the residuals there are no noise: the model may be wrong, but wrong minima are rarely found so often.
+_AGAINST_ODDS = 6
+
+
+class _Searches(Descents):
+    """Searches that go on after they agree, until there were enough: the second mode may attract as many."""
+
+    has_enough: Callable[[], bool] = staticmethod(lambda: True)
+
+    @property
+    def agrees(self) -> bool:
+        """Whether they agree."""
+        return super().is_settled
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether they agree, and were enough."""
+        return self.agrees and self.has_enough()
 
 
 class OutputSearch:
@@ -38,7 +56,7 @@ class OutputSearch:
         loss = model.loss
         self._loss = Loss(loss.data, loss.groups, loss.n_beliefs + int(np.count_nonzero(~self._flat)))
         n = len(known)
-        self.searches = Descents(
+        self.searches = _Searches(
             self._loss,
             is_round,
             rng,
@@ -49,10 +67,11 @@ class OutputSearch:
         self._at_once = at_once
         self._rows = list(range(n))  # of the simulations, by number in the pool of the searches
 
-    def run(self, budget: int) -> FoundEnds:
-        """Search until the ends agree, with at most so many simulations; the last ones measure the slope at the top."""
+    def run(self, soft: int, most: int) -> FoundEnds:
+        """Search until enough ends agree, after ``soft`` simulations any; the last ones measure the slope there."""
         target, searches = self._known.target, self.searches
-        end = target.n_evaluations + budget
+        soft_end, end = target.n_evaluations + soft, target.n_evaluations + most
+        searches.has_enough = lambda: len(searches.ends) >= ENOUGH or target.n_evaluations >= soft_end
         slope = 2 * target.dim
         while True:
             room = end - target.n_evaluations
@@ -90,7 +109,7 @@ class OutputSearch:
         ends = ends_at(self._known, self._rows, searches.pool, self._loss, precision, self._reach, jacobian)
         ends[0] = ends[0]._replace(n_climbs=max(searches.agreement.n_here, 1))
         why = ""
-        if searches.contradiction and not searches.is_settled:
+        if searches.contradiction and not searches.agrees and searches.agreement.n_here < _AGAINST_ODDS:
             why = (
                 "The residuals of the best fit are no noise: a better one was missed, or the model or its errors are "
                 "wrong; raise maxfev"

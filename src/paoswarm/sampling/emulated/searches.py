@@ -28,7 +28,7 @@ _WIDEST = 0.6, 1.0  # standard deviation along directions without curvature: in 
 _LIGHT = 7.0  # log height, and one more for each unknown, below the top from which on an end does not matter
 _DIP = 3.0  # log height by which a point between two ends of one mode may be lower
 _TWICE, _ON_PLATEAU = 2, 5  # climbs to the top with which it is believed; many come to a plateau that miss a peak
-_ENOUGH = 9  # climbs after which no more begin if the top was reached twice
+ENOUGH = 9  # climbs after which no more begin if the top was reached twice
 _FEWEST = 3  # with which the search may end where its budget is small
 
 
@@ -162,11 +162,14 @@ def search_by_number(known: Simulations, budget: tuple[int, int], abreast: int, 
     found, starts, active = FoundEnds([], 0, is_sure=False), list[int](), list[Climb]()
     while True:
         is_late = found.n_climbs >= _FEWEST and target.n_evaluations >= soft_end
-        is_enough = found.is_sure and (found.n_climbs >= _ENOUGH or is_late)
+        is_enough = found.is_sure and (found.n_climbs >= ENOUGH or is_late)
         while waiting and len(active) < abreast and not is_enough and target.n_evaluations + 2 * d < end:
             starts.append(_next_start(known, waiting, starts))
             active.append(Climb(known, starts[-1], rng))
         if not active:
+            if not found.ends:  # there was no room for a climb
+                best, anywhere = int(np.argmax(height)), factor_of(np.zeros((d, d)), PriorDensity(target).bounded)
+                found = found._replace(ends=[End.at(known, best, anywhere, is_determined=False)._replace(n_climbs=0)])
             return found._replace(ends=_that_matter(known, found.ends))
         points = [climb.ask() for climb in active]
         is_spent = sum(map(len, points)) > end - target.n_evaluations

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -32,14 +32,23 @@ class OutputModel(Protocol):
 
 
 class Simulations:
-    """Points ``z`` (n, d) with their log prior, log likelihood and, if there is a model, its outputs (n, m)."""
+    """Points ``z`` (n, d) with their log prior, log likelihood and, if there is a model, its outputs (n, m).
 
-    def __init__(self, target: Target, model: OutputModel | None) -> None:
-        self.target, self.model = target, model
+    The likelihood is known to be zero where ``allows`` says so of rows of ``z``.
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        model: OutputModel | None,
+        allows: Callable[[Floats], NDArray[np.bool_]] | None = None,
+    ) -> None:
+        self.target, self.model, self.allows = target, model, allows
         self.z: Floats = np.empty((0, target.dim))
         self.log_prior: Floats = np.empty(0)
         self.log_likelihood: Floats = np.empty(0)
         self._outputs: Floats | None = None
+        self.drawn_outputs: Floats | None = None  # emulated, at the draws of the posterior
 
     def __len__(self) -> int:
         return len(self.z)

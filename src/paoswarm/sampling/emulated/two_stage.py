@@ -2,7 +2,8 @@ r"""Production in two stages: many draws that cost nothing, and few of them simu
 
 Draws :math:`z_1 \dots z_M` from a frozen proposal :math:`q` have emulated weights
 :math:`\hat w_j = p(z_j)\, \hat L(z_j) / q(z_j)`. Of them :math:`n` indices :math:`J_k` are drawn by a selection law
-:math:`r_j` that follows the emulated weights, their root and, as a safeguard, nothing at all. Only these are simulated:
+:math:`r_j` that follows the emulated weights, their root, the weights that they may be where the emulator is unsure,
+and, as a safeguard, nothing at all. Only these are simulated:
 :math:`w = p L / q`. With :math:`t_k = w_{J_k} / (M r_{J_k})` and :math:`c_k = \hat w_{J_k} / (M r_{J_k})`,
 
 .. math:: \hat Z = \frac1n \sum_k \big[t_k - b_k (c_k - \bar w)\big], \qquad \bar w = \frac1M \sum_j \hat w_j \tag{E3}
@@ -33,7 +34,8 @@ from paoswarm.core.arrays import Floats
 from paoswarm.core.weights import effective_size, log_sum_exp, normalise, pareto_k, systematic
 from paoswarm.sampling.densities import Density
 
-_SHARES = (0.80, 0.15, 0.05)  # of the selection law: emulated weights, their root, all draws alike
+# Of the selection law: emulated weights, their root, what they may be where the emulator is unsure, all draws alike.
+_SHARES = (0.5, 0.15, 0.25, 0.1)
 _NEWTON_STEPS = 50
 _SHORTEST = 1e-6  # share of a step that gains nothing: the minimum is reached
 
@@ -56,18 +58,20 @@ class Estimate(NamedTuple):
 class TwoStage:
     """Draws of the first stage, and the picks that were simulated so far."""
 
-    def __init__(self, z: Floats, log_prior: Floats, log_emulated: Floats, log_proposal: Floats) -> None:
+    def __init__(
+        self, z: Floats, log_prior: Floats, log_emulated: Floats, log_proposal: Floats, log_upper: Floats | None = None
+    ) -> None:
         self.z, self._log_rest = z, log_prior - log_proposal
         log_weights = self._log_rest + log_emulated
         self._shift = float(np.max(log_weights))
         with np.errstate(invalid="ignore"):
             self._emulated = np.exp(log_weights - self._shift)
         inside = np.isfinite(log_prior)
-        soft = np.sqrt(self._emulated)
-        self._chance = (
-            _SHARES[0] * self._emulated / self._emulated.sum()
-            + _SHARES[1] * soft / soft.sum()
-            + _SHARES[2] * inside / inside.sum()
+        log_upper = log_weights if log_upper is None else self._log_rest + log_upper
+        upper = np.exp(log_upper - np.max(log_upper))
+        parts = (self._emulated, np.sqrt(self._emulated), upper, inside.astype(float))
+        self._chance: Floats = np.sum(
+            [share * one / one.sum() for share, one in zip(_SHARES, parts, strict=True)], axis=0
         )
         self.log_weights: Floats = np.where(inside, log_weights, -np.inf)
         self.picks: NDArray[np.intp] = np.empty(0, dtype=np.intp)
@@ -82,7 +86,8 @@ class TwoStage:
     def drawn(cls, n: int, proposal: Density, target: Any, rng: np.random.Generator) -> TwoStage:
         """The first stage: draws from a proposal, weighted by an emulated target."""
         z = rng.permutation(proposal.sample(n, rng, True))
-        return cls(z, target.log_prior(z), target.trusted(z), proposal.log_density(z))
+        lower, upper = target.bounds(z)
+        return cls(z, target.log_prior(z), lower, proposal.log_density(z), upper)
 
     def pick(self, n: int, rng: np.random.Generator) -> NDArray[np.intp]:
         """The next rows to simulate; some may occur more than once."""
