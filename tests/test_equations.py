@@ -23,9 +23,9 @@ import paoswarm
 
 PACKAGE = Path(paoswarm.__file__).parent
 DOCS = Path(__file__).parents[1] / "docs"
-STATEMENTS = {"S2", "S3", "S6", "S10", "S16"}  # used in proofs; no code evaluates them
+STATEMENTS = {"S2", "S3", "S6", "S10", "S16", "E6"}  # used in proofs; no code evaluates them
 
-TAGGED = re.compile(r"\(([SACF]\d+)\)|\\tag\{([SACF]\d+)\}")
+TAGGED = re.compile(r"\(([SACFE]\d+)\)|\\tag\{([SACFE]\d+)\}")
 NAMED = re.compile(r"\b[Ee]quations?((?:[\s,]|and|to|-)*\(\d+\))+")
 BARE = re.compile(r"(?<![^\s-])\((\d{1,2})\)(?=[\s,.;:-]|$)|\\tag\{(\d+)\}", re.MULTILINE)
 

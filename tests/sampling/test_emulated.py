@@ -344,3 +344,19 @@ def test_start_points_are_simulated_first(by_quadrature):
     start = {"limit": 21.0, "rate": 0.55}
     check_growth(ps.sample(watched, GROWTH, maxfev=250, start=start, rng=1), by_quadrature, 250)
     assert_allclose(seen[0], (21.0, 0.55), rtol=1e-12)
+
+
+@pytest.mark.parametrize(("dt", "zeta"), [(0.3, 0.7), (1.0, 0.05), (2.5, 1.0), (10.0, 3.0)])
+def test_the_attractor_of_gauss_and_newton_has_laplaces_law(dt, zeta):
+    """(E6): for a linear model any start has one attractor, and a step leaves the posterior as it is."""
+    rng = np.random.default_rng(0)
+    slope, residual, omega = rng.normal(size=(9, 3)), rng.normal(size=9), 1.3
+    prior = np.diag([0.5, 2.0, 1.0])
+    covariance = np.linalg.inv(slope.T @ slope + prior)
+    best = -covariance @ slope.T @ residual
+    for x in rng.normal(size=(5, 3)):
+        assert_allclose(x - covariance @ (slope.T @ (residual + slope @ x) + prior @ x), best, atol=1e-12)
+    step = ps.laws.transition(1.0, zeta, omega**2, dt)
+    noise = 4 * zeta * omega**3 * step.covariance
+    stationary = np.diag([1.0, omega**2])
+    assert_allclose(step.A @ stationary @ step.A.T + noise, stationary, atol=1e-12)
