@@ -331,16 +331,15 @@ class Fit(Result):
     ) -> Posterior:
         """Draw from the posterior, starting from what the fit knows.
 
-        The draws come from normal laws around the places where searches have ended, and are weighted. So a posterior
-        near such laws takes little more than ``n_effective`` simulations, where `sample` from nothing takes thousands
-        to find it. Whole numbers and choices stay at their best values.
+        An emulator learns the outputs of all simulations of the fit and proposes the draws; a few dozen simulations
+        correct it, see `sample`. Whole numbers and choices stay at their best values.
 
         Parameters
         ----------
         n_effective : int
             Wanted effective sample size, at least 100.
         maxfev : int, optional
-            Most simulations.
+            Most simulations; by default ``200 (d + 2)``, of which it needs few.
         workers, progress, rng
             As in `fit`; by default the workers are those of this fit.
         store : path or Store, optional

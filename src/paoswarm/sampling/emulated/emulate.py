@@ -37,6 +37,7 @@ _PRODUCTIONS = 4  # at most; those before the last are learnt from if the emulat
 _EVEN = 0.3  # share of the picks that are effective below which it was, too
 _POOR = 0.4  # spread of the terms from which on it was
 _PRECISE = 0.01  # error of the log evidence that is small enough, as far as simulations decide it
+_VAGUE = 0.1  # error of the log evidence beyond which a result is no success
 _USELESS = 1.5  # spread of the terms from which on no error can be stated
 _FEWEST_EFFECTIVE = 20.0
 _DOMINATES = 10.0  # means that the largest term may have, if its tail is heavy
@@ -171,14 +172,11 @@ def _assembled(
     """The posterior with what there is to know about it."""
     target = known.target
     log_weights = two.calibrated(estimate)
-    n_kept = _DRAWS if known.model is None else int(np.clip(_NUMBERS / known.outputs.shape[1], _FEWEST_KEPT, _DRAWS))
-    if n_kept < _DRAWS:
-        kept = systematic(normalise(log_weights), n_kept, rng)
-        log_weights = np.full(n_kept, float(log_sum_exp(log_weights)) - math.log(n_kept))
-    else:
-        kept = np.flatnonzero(np.isfinite(log_weights))
-        log_weights = log_weights[kept]
-    log_weights = log_weights - math.log(_DRAWS)
+    # Draws of equal weight: of a draw so far out that it has hardly any weight, nothing but a moment would remain.
+    size = effective_size(log_weights)
+    most = _DRAWS if known.model is None else _NUMBERS / known.outputs.shape[1]
+    kept = systematic(normalise(log_weights), int(np.clip(min(most, size), _FEWEST_KEPT, _DRAWS)), rng)
+    log_weights = np.full(len(kept), float(log_sum_exp(log_weights)) - math.log(len(kept) * _DRAWS))
     z = two.z[kept]
     x = target.parameters(z)
     emulated = learner.target.log_likelihood(z)
@@ -194,7 +192,7 @@ def _assembled(
     unseen = 1 - 0.05 ** (1 / n) if n else 1.0
     diagnostics: dict[str, Any] = {
         "pareto_k": estimate.pareto_k,
-        "effective_size": min(_worth(estimate), effective_size(log_weights)),
+        "effective_size": min(_worth(estimate), size),
         "picks": len(two.picks),
         "spread": estimate.spread,
         "misplaced": estimate.misplaced,
@@ -230,6 +228,8 @@ def _doubts(estimate: Estimate, found: FoundEnds) -> list[Remark]:
         texts.append(f"The simulated draws are worth only {estimate.effective:.0f}; raise maxfev")
     elif estimate.pareto_k > TRUSTED_K and estimate.largest > _DOMINATES:
         texts.append("A few simulated draws decide the result: the emulator misses part of the posterior; raise maxfev")
+    elif estimate.error > _VAGUE:
+        texts.append(f"The log evidence is known to {estimate.error:.2g} only; raise maxfev")
     elif not estimate.spread < _USELESS:
         texts.append("The emulator is too poor for this posterior; raise maxfev, or take emulate=False")
     if not found.n_climbs:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from paoswarm.core.arrays import Floats
-from paoswarm.least_squares.descent import CUT_SHORT, Descent, Precision
+from paoswarm.least_squares.descent import CONVERGED, KNOWN, Descent, Precision
 from paoswarm.least_squares.descents import Descents
 from paoswarm.least_squares.loss import Loss
 from paoswarm.least_squares.pool import Pool
@@ -115,7 +115,7 @@ class OutputSearch:
                 "wrong; raise maxfev"
             )
         is_sure = searches.agreement.is_settled or searches.agreement.n_here >= _TWICE
-        return FoundEnds(ends, sum(one.state != CUT_SHORT for one in searches.ends), is_sure, why)
+        return FoundEnds(ends, sum(one.state in (CONVERGED, KNOWN) for one in searches.ends), is_sure, why)
 
 
 def ends_at(
