@@ -41,7 +41,6 @@ _VAGUE = 0.1  # error of the log evidence beyond which a result is no success
 _USELESS = 1.5  # spread of the terms from which on no error can be stated
 _FEWEST_EFFECTIVE = 20.0
 _DOMINATES = 10.0  # means that the largest term may have, if its tail is heavy
-_MISSED = 3.0  # chi-square for each degree of freedom above which the best fit is none
 
 
 Search = Callable[[int, int], FoundEnds]  # of so many simulations, and more if it is not sure
