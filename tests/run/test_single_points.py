@@ -258,6 +258,21 @@ class TestLatePoints:
             run.tell(job)
         assert [job is None for job in run.ask(13)] == [False] * 12 + [True]
 
+    @pytest.mark.parametrize("seed", [0, 3, 5])
+    def test_every_search_begins_once_whatever_moves_meanwhile(self, seed):
+        """Sixteen points are under way and come back in any order; hills make searches begin and end."""
+        chance, out, beginnings = np.random.default_rng(seed), [], {}
+        run = ByHand(ps.AdaptivePAO(kinds=ps.AdaptivePAO.swarms, parallel=8), n_particles=16)
+        for _ in range(4000):
+            out += [job for job in run.ask(16 - len(out)) if job is not None]
+            number, x = out.pop(int(chance.integers(len(out)) ** 1.5) % len(out))
+            part = run.points._out[number][0]
+            if part.start is not None:
+                assert beginnings.setdefault(part.search, part) is part
+            run.tell((number, x), float(np.sum(x**2 - 10 * np.cos(2 * np.pi * x))))
+        sharing = run.state.swarm.memory
+        assert len(sharing.lanes) + len(sharing.searches) == sharing.n_begun == len(beginnings) > 4
+
 
 class Whole(ps.Method):
     """Learns from nothing but its own generations."""
