@@ -242,9 +242,8 @@ def search(
     engine = SimulatedWorkers(fun, workers, lambda x: time(chance, x))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        swarms = ps.AdaptivePAO(kinds=ps.AdaptivePAO.swarms)  # the local model waits for whole rounds
         workers = ps.Workers(engine, asynchronous=asynchronous)
-        found = ps.minimize(fun, bounds, method=swarms, rng=seed, workers=workers, **limits)
+        found = ps.minimize(fun, bounds, rng=seed, workers=workers, **limits)
     return engine, found
 
 

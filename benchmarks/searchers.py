@@ -21,13 +21,11 @@ class Done(BaseException):
     """The budget is spent, or nothing is left to reach. No search catches it by accident."""
 
 
-def _ours(method):
-    def search(f, seed):
-        optimizer = ps.Optimizer(f.bounds, method=method, n_particles=method.default_particles(len(f.bounds)), rng=seed)
-        while True:
-            optimizer.take(f(optimizer.points()))
-
-    return search
+def ours(f, seed):
+    """The default of `minimize`: with more than 20 unknowns `AdaptivePAO` without its local models."""
+    optimizer = ps.Optimizer(f.bounds, rng=seed)
+    while True:
+        optimizer.take(f(optimizer.points()))
 
 
 def _paper(f, seed):
@@ -119,7 +117,7 @@ def l_shade(f, seed):
 
 OURS = "AdaptivePAO"
 SEARCHES = {
-    OURS: _ours(ps.AdaptivePAO()),
+    OURS: ours,
     "paper's PAO, restarted": _paper,
     "BIPOP-CMA-ES": bipop_cma,
     "lq-CMA-ES": lq_cma,

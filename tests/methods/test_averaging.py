@@ -163,7 +163,7 @@ class TestNoticing:
             BOX[:3],
             runs=4,
             vectorized=True,
-            maxfev=500,
+            maxfev=300,
             rng=1,
         )
         is_noticed = [many.run(r).fun_error is not None for r in range(4)]
@@ -176,6 +176,24 @@ class TestNoticing:
         result = solve(noisy(sphere, 2), 2, polish=True)
         assert "Noise was noticed" in result.message
         assert "Polished" not in result.message
+
+
+def test_local_searches_step_by_single_values_so_none_begins_once_noise_is_noticed():
+    rng = np.random.default_rng(1)
+    found = ps.minimize(
+        lambda x: np.square(x - 0.7).sum(axis=1) + rng.normal(size=len(x)),
+        [(-5, 5)] * 3,
+        maxfev=6000,
+        tol=0,
+        vectorized=True,
+        rng=1,
+    )
+    sharing = found.swarm.memory
+    assert found.swarm.repeats is not None
+    assert [tally.is_over for tally in sharing.tallies] == [True, False, False, False]
+    kinds = {one.kind for one in (*found.searches, *sharing.lanes)}
+    assert kinds >= {"growing dense", "small dense"}
+    assert "local model" not in kinds
 
 
 def test_the_answer_is_truly_better_than_the_luckiest_point():

@@ -1,5 +1,6 @@
 """Asynchronous runs of methods that learn by generations: a generation is what comes back next."""
 
+import itertools
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -14,6 +15,7 @@ from paoswarm.core.swarm import Proposal
 from paoswarm.evaluate.queue import Answer
 from paoswarm.methods import moves
 from paoswarm.methods.dense_learning import after_generation, rates
+from paoswarm.methods.model_search import ModelSearch
 from paoswarm.run.read_input import read_space
 from paoswarm.run.run_state import RunState
 from paoswarm.run.single_points import Generations
@@ -64,6 +66,18 @@ class TestNobodyWaits:
         assert clock[0] < clock[1] / 2.5
         assert nfev[0] < 1.5 * nfev[1]
 
+    def test_a_local_model_reaches_a_target_sooner_than_swarms_and_asks_for_no_point_twice(self):
+        clock = {ps.AdaptivePAO.kinds: 0.0, ps.AdaptivePAO.swarms: 0.0}
+        for kinds, seed in itertools.product(clock, range(4)):
+            engine = Clocked(valley, 16, seed)
+            workers = ps.Workers(engine, asynchronous=True)
+            found = solve(workers=workers, method=ps.AdaptivePAO(kinds=kinds), target=1e-6, maxfev=20_000, rng=seed)
+            assert found.status is ps.results.Status.TARGET
+            clock[kinds] += engine.clock
+            first = [tuple(x) for x in engine.points[:300]]
+            assert len(set(first)) == len(first)
+        assert clock[ps.AdaptivePAO.kinds] < 0.7 * clock[ps.AdaptivePAO.swarms]
+
     def test_generations_have_half_as_many_points_as_there_are_workers_unless_they_are_waited_for(self):
         def parallel(**settings):
             return solve(threads, **{"maxfev": 800, "target": 10.0, **settings}).method.parallel
@@ -96,7 +110,7 @@ class TestTheSameRun:
 
     @pytest.mark.parametrize(
         "method",
-        [ps.DensePAO(parallel=4), ps.AdaptivePAO(parallel=4, kinds=("growing dense", "small dense"))],
+        [ps.DensePAO(parallel=4), ps.AdaptivePAO(parallel=4, kinds=("local model", "growing dense", "small dense"))],
         ids=lambda method: type(method).__name__,
     )
     def test_with_as_many_workers_as_points_and_equal_times(self, method):
@@ -258,6 +272,21 @@ class TestLatePoints:
             run.tell(job)
         assert [job is None for job in run.ask(13)] == [False] * 12 + [True]
 
+    @pytest.mark.parametrize("seed", [0, 3, 5])
+    def test_every_search_begins_once_whatever_moves_meanwhile(self, seed):
+        """Sixteen points are under way and come back in any order; hills make searches begin and end."""
+        chance, out, beginnings = np.random.default_rng(seed), [], {}
+        run = ByHand(ps.AdaptivePAO(kinds=ps.AdaptivePAO.swarms, parallel=8), n_particles=16)
+        for _ in range(4000):
+            out += [job for job in run.ask(16 - len(out)) if job is not None]
+            number, x = out.pop(int(chance.integers(len(out)) ** 1.5) % len(out))
+            part = run.points._out[number][0]
+            if part.start is not None:
+                assert beginnings.setdefault(part.search, part) is part
+            run.tell((number, x), float(np.sum(x**2 - 10 * np.cos(2 * np.pi * x))))
+        sharing = run.state.swarm.memory
+        assert len(sharing.lanes) + len(sharing.searches) == sharing.n_begun == len(beginnings) > 3
+
 
 class Whole(ps.Method):
     """Learns from nothing but its own generations."""
@@ -284,6 +313,28 @@ def test_a_kind_of_search_that_takes_no_such_generations_waits_for_whole_ones():
 
 
 class TestJoined:
+    def test_a_local_model_learns_from_what_is_back_and_judges_its_latest_promise(self):
+        method, draw = ModelSearch(parallel=4), Draw([generator(3)], ())
+        state = self.swarm(method)
+        while not state.memory.is_designed or len(state.memory.f) < 20:
+            whole = moves.ask(method, state, draw, 0.0)
+            state = moves.tell(method, state, whole, np.array([valley(x) for x in whole.position]))
+        old = moves.ask(method, state, draw, 0.0)
+        value = np.array([valley(x) for x in old.position])
+        alone, values = method.joined(state, old, [(old, i) for i in (2, 0, 3, 1)], value[[2, 0, 3, 1]])
+        now = moves.tell(method, state, alone, values)
+        whole = moves.tell(method, state, old, value)
+        assert now.memory.region.radius == whole.memory.region.radius
+        assert_array_equal(now.memory.region.centre, whole.memory.region.centre)
+        new = moves.ask(method, now, draw, 0.0)
+        without, _ = method.joined(now, new, [(old, 3), (new, 1)], np.zeros(2))
+        assert np.isnan(without.notes.promise)
+        late, values = method.joined(now, new, [(new, 2), (old, 0), (new, 1)], np.arange(3.0))
+        assert (late.notes.promise, late.notes.known) == (old.notes.promise, state.memory.region.value)
+        assert_array_equal(values, [1, 0, 2])
+        assert_array_equal(late.position, [old.position[0], new.position[2], new.position[1]])
+        assert late.notes.memory is new.notes.memory
+
     def swarm(self, method, n=8):
         state = RunState(read_space(BOX), method=method, n_particles=n, rng=1)
         state.points()

@@ -23,6 +23,9 @@ from paoswarm.evaluate.evaluator import Evaluator
 from paoswarm.evaluate.interrupts import delays_interrupts
 from paoswarm.fitting.cube import Cube, FittedVariables
 from paoswarm.least_squares.trust_region import Region
+from paoswarm.sampling.adapt import UNSURE, Frozen, PriorDensity, draw_into, refine
+from paoswarm.sampling.assemble_posterior import draw_posterior
+from paoswarm.sampling.climbs import Mode
 from paoswarm.sampling.emulated.emulate import emulated_posterior
 from paoswarm.sampling.emulated.output_search import ends_at
 from paoswarm.sampling.emulated.searches import FoundEnds
@@ -30,8 +33,8 @@ from paoswarm.sampling.emulated.simulations import Simulations
 from paoswarm.sampling.likelihood import BatchLikelihood, DataLikelihood
 from paoswarm.sampling.posterior import Posterior
 from paoswarm.sampling.prior import UniformBox
-from paoswarm.sampling.proposals import DrawPool
-from paoswarm.sampling.sample import DEFAULT_BUDGET, read_wanted, sampled
+from paoswarm.sampling.proposals import DrawPool, blend, make_ladder
+from paoswarm.sampling.sample import DEFAULT_BUDGET, MOST_UNKNOWNS, read_wanted, sampled
 from paoswarm.sampling.target import Target
 from paoswarm.store.encoding import encode
 from paoswarm.store.journal import Journal
@@ -40,6 +43,9 @@ from paoswarm.store.store import RecordedRun, Store
 if TYPE_CHECKING:
     from paoswarm.fitting.fit_call import FitCall
     from paoswarm.fitting.fit_result import Fit
+
+
+_PILOT = 40  # draws for each unknown that judge the first proposal
 
 
 class CubePrior(UniformBox):
@@ -149,7 +155,10 @@ def sample_fit(
         batches = BatchLikelihood(
             evaluate, prior.names, count, likelihood.of_outputs, simulated, comparison=call.comparison
         )
-        target = Target(batches, prior, DEFAULT_BUDGET * (prior.dim + 2) if budget is None else budget)
+        is_emulated = prior.dim <= MOST_UNKNOWNS
+        if budget is None and is_emulated:
+            budget = DEFAULT_BUDGET * (prior.dim + 2)
+        target = Target(batches, prior, budget)
         abreast = options.workers.count
 
         region = call.regions[cell]
@@ -163,7 +172,9 @@ def sample_fit(
             values = likelihood.of_outputs(simulated[1], simulated[0])
             known.keep(2 * fit.pool().points - 1, np.where(np.isnan(values), -math.inf, values), simulated[1])
             found = _found(fit, known)
-            return emulated_posterior(known, lambda *_: found, source, wanted, abreast, bar, lambda _: None)
+            if is_emulated:
+                return emulated_posterior(known, lambda *_: found, source, wanted, abreast, bar, lambda _: None)
+            return draw_posterior(target, _plan(target, found, pool, wanted, source), source, wanted, bar)
 
         posterior = sampled(target, batches, draw, source, journal)
     batches.warn()
@@ -171,6 +182,16 @@ def sample_fit(
     alone = None if drawn.log_likelihood is None else drawn.log_likelihood - prior.excess(drawn.draws)
     posterior = replace(posterior, weighted=replace(drawn, log_likelihood=alone))
     return batches.seen(posterior, prior, call.comparison, variables.given, known.drawn_outputs)
+
+
+def _plan(target: Target, found: FoundEnds, pool: DrawPool, wanted: int, rng: np.random.Generator) -> Frozen:
+    """A proposal that starts from normal laws around the ends; with many unknowns it is better than an emulator."""
+    modes = [Mode(*one.frame, one.log_mass, is_settled=True, is_peak=True) for one in found.ends]
+    ladder = make_ladder(sorted(modes, key=lambda mode: -mode.log_mass), target)
+    draw_into(target, pool, ladder, _PILOT * target.dim, rng)
+    first = blend([], (), ladder, PriorDensity(target))
+    unsure = "" if found.is_sure else UNSURE
+    return refine(target, Frozen(first, 0.0, pool, ladder, modes, unsure, True, {"stages": []}), wanted, rng)
 
 
 def _found(fit: Fit, known: Simulations) -> FoundEnds:

@@ -34,6 +34,7 @@ _MISSED = 0.03  # w: share of its height above the best one by which a value may
 _WORST_CONDITION = 1e4  # of the shape's curvatures
 _LONGEST = 0.5  # half-axis of the region, in widths of the bounds
 _SHORTER = (1.0, 0.5, 0.25, 0.1, 0.03)  # lengths of steps downhill that are tried
+_FLAT = 1e-9  # share of the largest curvature that is rounding: with few values most directions have none
 _SPANNED = 0.3  # radii: points that reach less far in a direction say nothing about it
 _NEAR = 2.5  # radii
 
@@ -157,9 +158,18 @@ def lowest(region: TrustRegion, model: LocalModel, low: Floats, high: Floats, ra
 
 
 def _in_ball(slope: Floats, hessian: Floats, radius: float) -> Floats:
-    """The lowest point in a ball; directions that curve downwards are taken as if they curved upwards as much."""
+    """The lowest point in a ball.
+
+    Where a direction curves downwards it is on the edge: that of the bowl whose curvatures are larger by the lowest
+    one; and, if that is inside, from there along the lowest axis.
+    """
     curvature, axes = np.linalg.eigh(hessian)
-    return axes @ shortened_newton(axes.T @ slope, np.abs(curvature), radius)
+    has_saddle = -curvature[0] > _FLAT * np.abs(curvature).max()
+    step = shortened_newton(axes.T @ slope, curvature - curvature[0] if has_saddle else np.abs(curvature), radius)
+    if has_saddle:
+        rest = max(0.0, radius**2 - float(step @ step) + step[0] ** 2)
+        step[0] = math.copysign(math.sqrt(rest), step[0])
+    return axes @ step
 
 
 def _along_walls(region: TrustRegion, model: LocalModel, room: tuple[Floats, Floats], radius: float) -> Floats:

@@ -97,6 +97,7 @@ class Method(ABC):
     moves_singly: ClassVar[bool] = False
     applies_walls: ClassVar[bool] = False
     applies_tolerance: ClassVar[bool] = False  # of constraints, and its ``tell`` is told the accuracy ``tol`` as well
+    takes_noise: ClassVar[bool] = True  # else no search of it begins once the objective turns out to be noisy
     joined: Any = None
     step_law: Any = None
 

@@ -13,6 +13,7 @@ all known ones.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -46,7 +47,8 @@ _YIELDS = 0.1  # share of the recent steps that kept their promise, below which 
 _FAR = 1e-4  # widths: a narrower region is a minimum, from which a swarm would not get away
 _NO_STEP = 1e-8  # squared length in radii
 _TRIED = 10  # random points for each unknown, of which the farthest from known ones is taken
-_RADII = (0.4, 2.0, 4.0)  # of further minima, if workers are idle
+_FURTHER = 3  # minima in regions of other radii, if workers are idle
+_SMALLEST_OF_THEM, _RATIO = 0.25, 16.0  # radii are between a quarter and four times that of the region
 
 
 Box = tuple[Floats, Floats]
@@ -77,6 +79,7 @@ class Round(NamedTuple):
     x: Floats  # (m, d) in widths of the bounds
     memory: ModelMemory
     promise: float = math.nan  # fall at the first point, if it is the model's minimum
+    known: float = math.nan  # the best value when it was promised
 
 
 CONVERGED, YIELDED = "converged", "yielded"
@@ -95,6 +98,7 @@ class ModelSearch(Method):
     """
 
     applies_walls: ClassVar[bool] = True
+    takes_noise: ClassVar[bool] = False  # a small fall of one value is what it steps by
     radius: float = 0.15
     parallel: int | None = None
 
@@ -140,7 +144,7 @@ class ModelSearch(Method):
     def _along_axes(self, memory: ModelMemory, box: Box, draw: RandomSource) -> Round:
         """A step along each axis; then one to the other side, or twice as far where the value fell.
 
-        With several workers both sides at once.
+        With several workers both sides at once, and a point elsewhere at least: idle workers may ask again.
         """
         x, (low, high) = memory.first, box
         first = np.where((x <= 0.5) | np.isinf(low), self.radius, -self.radius)  # a circle has no middle
@@ -148,10 +152,12 @@ class ModelSearch(Method):
         other = -first if memory.fell is None else np.where(memory.fell, 2 * first, -first)
         has_room = (x + other >= low) & (x + other <= high)
         other = np.where(has_room, other, np.where((far >= low) & (far <= high), 2 * first, first / 2))
-        is_last = memory.fell is not None or (self.parallel or 1) > 1
+        is_alone = (self.parallel or 1) == 1
+        is_last = memory.fell is not None or not is_alone
         steps = [np.diag(first)] * (memory.fell is None) + [np.diag(other)] * is_last
         memory = memory._replace(is_designed=is_last)
-        return Round(self._filled(x + np.concatenate(steps), memory, None, box, draw), memory)
+        x = x + np.concatenate(steps)
+        return Round(self._filled(x, memory, None, box, draw, least=len(x) + (not is_alone)), memory)
 
     def _by_model(self, memory: ModelMemory, box: Box, draw: RandomSource) -> Round:
         """The model's minimum, or a point that improves the model; with several workers, more of both."""
@@ -164,7 +170,8 @@ class ModelSearch(Method):
         d, region = len(memory.first), memory.region
         if model is None:
             return self._to_span(memory, None, _unit(draw, d), box, draw)
-        steps = [lowest(region, model, *box, radius) for radius in (1.0, *_RADII[: (self.parallel or 1) - 1])]
+        further = _SMALLEST_OF_THEM * _RATIO ** draw.uniform(min(_FURTHER, (self.parallel or 1) - 1))
+        steps = [lowest(region, model, *box, radius) for radius in (1.0, *further.tolist())]
         promise = -float(model.change(steps[0][None])[0])
         is_small = len(memory.f) >= _coefficients(d) and not promise > _visible(memory)
         memory = memory._replace(small=memory.small + 1 if is_small else 0)
@@ -172,7 +179,8 @@ class ModelSearch(Method):
             memory = memory._replace(end=CONVERGED)
         if steps[0] @ steps[0] >= _NO_STEP and promise > _ROUNDING * abs(region.value):
             x = np.clip(region.outer(np.array(steps)), *box)
-            return Round(self._filled(x, memory, model, box, draw), memory, promise)
+            x = x[np.sort(np.unique(x, axis=0, return_index=True)[1])]
+            return Round(self._filled(x, memory, model, box, draw), memory, promise, region.value)
         direction = unspanned(region, memory.x)  # there is nothing to gain at this scale
         if direction is None:
             memory = memory._replace(region=_resized(region, 0.25))
@@ -189,10 +197,12 @@ class ModelSearch(Method):
         x = x[:1] if has_room else x[1:]
         return Round(self._filled(x, memory, model, box, draw), memory._replace(is_bad=False))
 
-    def _filled(self, x: Floats, memory: ModelMemory, model: LocalModel | None, box: Box, draw: RandomSource) -> Floats:
+    def _filled(
+        self, x: Floats, memory: ModelMemory, model: LocalModel | None, box: Box, draw: RandomSource, least: int = 0
+    ) -> Floats:
         """Points filled up to whole rounds of the workers: the better half of random ones, far from all known ones."""
         region, d = memory.region, x.shape[1]
-        while len(x) % (self.parallel or 1):
+        while len(x) < least or len(x) % (self.parallel or 1):
             u = draw.normal(2 * _TRIED * d, d)
             u *= np.sqrt(draw.uniform(2 * _TRIED * d, 1) / np.square(u).sum(axis=1, keepdims=True))
             tried = np.clip(region.outer(u), *box)
@@ -230,7 +240,7 @@ class ModelSearch(Method):
         memory = memory._replace(idle=rounds_without)
         recent = max(10, 3 * d // (self.parallel or 1))
         if not math.isnan(chosen.promise):
-            share = (before.value - value[best]) / chosen.promise if is_known[best] else -1.0
+            share = (chosen.known - value[best]) / chosen.promise if is_known[best] else -1.0
             has_kept = share >= _FAIR
             u = before.inner(chosen.x[[best if has_kept else 0]])[0]
             region = _resized(memory.region, _growth(share, math.sqrt(u @ u), before.radius))
@@ -243,6 +253,20 @@ class ModelSearch(Method):
         if memory.region.radius < _SMALLEST:
             memory = memory._replace(end=CONVERGED)
         return _recorded(state, proposal, value)._replace(memory=memory)
+
+    def joined(
+        self, state: Swarm, latest: Proposal, came: Sequence[tuple[Proposal, int]], value: Floats
+    ) -> tuple[Proposal, Floats]:
+        """The points that are back as a round; the latest minimum of a model among them comes first."""
+        ranks = [i == 0 and not math.isnan(proposal.notes.promise) for proposal, i in came]
+        first = len(ranks) - 1 - ranks[::-1].index(True) if any(ranks) else 0
+        places = [first, *(k for k in range(len(came)) if k != first)]
+        own: Round = came[first][0].notes
+        promise, known = (own.promise, own.known) if ranks[first] else (math.nan, math.nan)
+        x = np.array([came[k][0].notes.x[came[k][1]] for k in places])
+        position = np.array([came[k][0].position[came[k][1]] for k in places])
+        notes = Round(x, latest.notes.memory, promise, known)
+        return Proposal(position, np.zeros_like(position), notes=notes), value[places]
 
     def has_converged(self, state: Swarm, spread: Array, tol: float) -> Array:
         """Whether the model promises nothing any more, or was wrong too often."""

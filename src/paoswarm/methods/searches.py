@@ -200,8 +200,9 @@ class Searches(Method):
         return lane.start.method.suspects_noise(lane.swarm)
 
     def checked_for_noise(self, state: Swarm, is_noisy: bool) -> Swarm:
-        """If it is, the lucky values of searches that have ended are forgotten."""
-        sharing = laid_open(state).checked_for_noise(is_noisy)
+        """If it is, lucky values of searches that have ended are forgotten, and kinds that take no noise are over."""
+        starts = (one.following((), (), state.n_dimensions, np.zeros(2)) for one in self.series)
+        sharing = laid_open(state).checked_for_noise(is_noisy, tuple(not one.method.takes_noise for one in starts))
         return shown(super().checked_for_noise(state, is_noisy), sharing)
 
     def answering(self, state: Swarm) -> Swarm | None:

@@ -119,6 +119,7 @@ class Tally(NamedTuple):
     reached: float | None = None
     share: float = 1.0  # of what its rank gives it
     waits_for: tuple[int, int] = (0, 0)  # a series, and how many of its searches must have ended
+    is_over: bool = False  # because values are noisy
 
 
 class Sharing(NamedTuple):
@@ -239,8 +240,11 @@ class Sharing(NamedTuple):
         best = lane if self.ended_best is None or lane.search == self.ended_best.search else self.ended_best
         return self._replace(lanes=lanes, searches=searches, ended_best=best)
 
-    def checked_for_noise(self, is_noisy: bool) -> Sharing:
-        """After a point was measured again; lucky values of searches that have ended do not count any more."""
+    def checked_for_noise(self, is_noisy: bool, over: tuple[bool, ...]) -> Sharing:
+        """After a point was measured again; lucky values of searches that have ended do not count any more.
+
+        The series that are ``over`` then go on only if there is no other search under way.
+        """
         ended = (self.ended_best,) if is_noisy and self.ended_best is not None and not self.lanes else ()
         lanes = tuple(
             lane._replace(swarm=lane.start.method.checked_for_noise(lane.swarm, is_noisy))
@@ -248,8 +252,11 @@ class Sharing(NamedTuple):
         )
         if not is_noisy:
             return self._replace(lanes=lanes)
-        tallies = tuple(tally._replace(reached=None) for tally in self.tallies)
-        return Sharing(tallies, lanes, n_begun=self.n_begun)
+        left = tuple(lane for lane in lanes if not over[lane.series]) or lanes
+        tallies = tuple(
+            tally._replace(reached=None, is_over=own) for tally, own in zip(self.tallies, over, strict=True)
+        )
+        return Sharing(tallies, left, n_begun=self.n_begun)
 
     def lane(self, search: int) -> tuple[int, Lane]:
         """The place and the lane of the search with this number."""
@@ -276,11 +283,16 @@ class Sharing(NamedTuple):
                 return lane.series, lane
         if free and self.agreement.is_unanimous:  # the next end may settle it
             return free[0].series, free[0]
-        series = self._next_series(out) if self.searches else 0
+        series = self._next_series(out) if self.searches else self._first_series
         for lane in free:
             if lane.series == series:
                 return series, lane
         return series, None
+
+    @property
+    def _first_series(self) -> int:
+        """The one that begins."""
+        return next((i for i, tally in enumerate(self.tallies) if not tally.is_over), 0)
 
     def _next_series(self, out: tuple[Part, ...]) -> int:
         """The one that has used least of its share; shares are halved from rank to rank."""
@@ -299,6 +311,8 @@ class Sharing(NamedTuple):
     def _waits(self, series: int) -> bool:
         """Whether a series may not begin another search yet."""
         other, count = self.tallies[series].waits_for
+        if self.tallies[series].is_over:
+            return True
         if len(self.of_series(other)) >= count:
             return False
         return all(lane.series != series for lane in self.lanes)

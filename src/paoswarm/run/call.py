@@ -183,7 +183,7 @@ def read_call(
     limited = trial_constraints(constraints, space, flag("vectorized", vectorized))
     workers = Workers.of(workers) if runs is None else Workers.of_batches(workers)
     check_share(reevaluate)
-    is_plain = compiled is None and limited is None and not reevaluate and not workers.asynchronous
+    is_plain = compiled is None and limited is None and not reevaluate
     method = read_method(method, init, space, plain=is_plain)
     d = len(space.lower)
     read = Limits.read(**limits, default=method.default_limits(d))

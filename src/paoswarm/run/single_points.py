@@ -229,7 +229,7 @@ class _Search:
     part: Part  # the latest
     begins: bool  # with these points, none of which was told yet
     is_told: bool = False  # the law of the search is another one now
-    n_given: int = 0  # points of the part
+    rows: list[int] = field(default_factory=list)  # of the part that were not given out yet
     n_out: int = 0
     back: list[tuple[int, Part, int, float]] = field(default_factory=list)  # number of asking, part, row, value
 
@@ -238,9 +238,9 @@ class Generations(SinglePoints):
     """Generations of as many values as come back next, whichever generation their points were drawn in.
 
     An idle worker gets the next point of the search whose turn it is. If all points of its generation are given out,
-    another one is drawn from the same law; at most twice as many points as a generation has are under way. As soon as
-    so many values are back as it has points, the search learns from them. Points of it that were not given out are
-    dropped. In the long run there are none: each law is drawn from once.
+    another one is drawn from the same law, without points that were asked for already; at most twice as many points as
+    a generation has are under way. As soon as so many values are back as it has points, the search learns from them.
+    Points of it that were not given out are dropped. In the long run there are none: each law is drawn from once.
 
     A search begins when most of its first swarm is known. Later values of the first swarm, and of searches that have
     ended, count only for the best point of the run. A search whose method takes no such generations waits for whole
@@ -263,7 +263,7 @@ class Generations(SinglePoints):
         one = self._next(progress)
         if one is None:
             return None
-        row, one.n_given, one.n_out = one.n_given, one.n_given + 1, one.n_out + 1
+        row, one.n_out = one.rows.pop(0), one.n_out + 1
         return self._give((one.part, row), one.part.proposal.position[row])
 
     def tell(self, answer: Answer) -> bool:
@@ -287,7 +287,7 @@ class Generations(SinglePoints):
         """Begin with a first swarm that is known well enough, as a worker is idle; whether that completes it."""
         for one in self._searches.values():
             n = len(one.part)
-            if one.begins and one.n_given == n and KNOWN * n <= len(one.back) and self._state.incumbent.value < np.inf:
+            if one.begins and not one.rows and KNOWN * n <= len(one.back) and self._state.incumbent.value < np.inf:
                 self._tell(one)
                 return True
         return False
@@ -303,21 +303,21 @@ class Generations(SinglePoints):
         """The search that gives out the next point."""
         swarm = self._swarm
         for one in self._searches.values():
-            if one.begins and one.n_given < len(one.part):
+            if one.begins and one.rows:
                 return one
         busy = tuple(one.part for number, one in self._searches.items() if self._is_busy(number, one))
         number = self._source.moving(swarm, busy)
         if number is None and busy:
             return None
         known = None if number is None else self._searches.get(number)
-        if known is None or known.is_told or known.n_given == len(known.part):
+        if known is None or known.is_told or not known.rows:
             return self._open(self._source.next_part(swarm, busy, self._state.draw, progress))
         return known
 
     def _is_busy(self, number: int, one: _Search) -> bool:
         """Whether a search can give out no point now."""
         if one.begins or moves.joining(self._lane(number).start.method) is None:
-            return not one.is_told and one.n_given == len(one.part)
+            return not one.is_told and not one.rows
         return one.n_out >= 2 * len(one.part)
 
     def _lane(self, number: int) -> Lane:
@@ -325,7 +325,12 @@ class Generations(SinglePoints):
 
     def _open(self, part: Part) -> _Search:
         one = self._searches.setdefault(part.search, _Search(part, part.start is not None))
-        one.part, one.is_told, one.n_given = part, False, 0
+        asked = [(drawn, row) for drawn, row in self._out.values() if drawn.search == part.search]
+        asked += [(drawn, row) for _, drawn, row, _ in one.back]
+        known = {drawn.proposal.position[row].tobytes() for drawn, row in asked}
+        rows = list(range(len(part)))
+        one.rows = [row for row in rows if part.proposal.position[row].tobytes() not in known] or rows
+        one.part, one.is_told = part, False
         return one
 
     def _tell(self, one: _Search) -> None:
