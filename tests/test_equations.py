@@ -70,6 +70,7 @@ SAMPLING = numbers((DOCS / "sampling_theory.md").read_text())
 ADAPTIVE = numbers((DOCS / "adaptive_theory.md").read_text())
 CONSTRAINTS = numbers((DOCS / "constraints.md").read_text())
 FITS = numbers((DOCS / "least_squares.md").read_text())
+EMULATED = numbers((DOCS / "emulated_theory.md").read_text())
 MODULES = {path.relative_to(PACKAGE): path.read_text() for path in sorted(PACKAGE.rglob("*.py"))}
 
 
@@ -79,12 +80,13 @@ def test_numbers_are_consecutive():
     assert [f"A{i + 1}" for i in range(len(ADAPTIVE))] == ADAPTIVE
     assert [f"C{i + 1}" for i in range(len(CONSTRAINTS))] == CONSTRAINTS
     assert [f"F{i + 1}" for i in range(len(FITS))] == FITS
+    assert [f"E{i + 1}" for i in range(len(EMULATED))] == EMULATED
     assert len(THEORY) > 10
     assert len(SAMPLING) > 10
 
 
 def test_every_equation_that_the_code_refers_to_exists():
-    known = {*THEORY, *SAMPLING, *ADAPTIVE, *CONSTRAINTS, *FITS}
+    known = {*THEORY, *SAMPLING, *ADAPTIVE, *CONSTRAINTS, *FITS, *EMULATED}
     unknown = {str(module): references(source, module.parts[0]) - known for module, source in MODULES.items()}
     assert {module: numbers for module, numbers in unknown.items() if numbers} == {}
 
@@ -102,8 +104,8 @@ def test_the_exact_step_carries_its_numbers():
 
 def test_every_equation_that_the_sampler_evaluates_is_referred_to():
     used = referred_to("sampling")
-    assert set(SAMPLING) >= STATEMENTS
-    assert set(SAMPLING) - STATEMENTS - used == set()
+    assert {*SAMPLING, *EMULATED} >= STATEMENTS
+    assert {*SAMPLING, *EMULATED} - STATEMENTS - used == set()
 
 
 def test_every_equation_of_the_adaptive_search_is_referred_to():

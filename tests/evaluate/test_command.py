@@ -10,6 +10,7 @@ import threading
 import time
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -200,7 +201,7 @@ from paoswarm.evaluate import program
 
 def told(group):
     watch(group)
-    print(group, flush=True)
+    os.write(1, b"%d\\n" % group)  # in one piece, whatever other threads print
 
 run = ps.Command("./simulate {n}")
 run({"n": 1})
@@ -208,9 +209,16 @@ watch, program.watch = program.watch, told
 """
 
 
+@contextmanager
 def running(code):
-    """A process that starts programs, and prints the number of each once it is watched."""
-    return subprocess.Popen([sys.executable, "-c", WATCHED + code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    """A process that starts programs, and prints the number of each once it is watched; it ends with the test."""
+    with subprocess.Popen(
+        [sys.executable, "-c", WATCHED + code], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as python:
+        try:
+            yield python
+        finally:
+            python.kill()
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM])

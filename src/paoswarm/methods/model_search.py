@@ -178,7 +178,7 @@ class ModelSearch(Method):
         if memory.small >= _SMALL_PROMISES:
             memory = memory._replace(end=CONVERGED)
         if steps[0] @ steps[0] >= _NO_STEP and promise > _ROUNDING * abs(region.value):
-            x = np.clip(region.outer(np.array(steps)), *box)
+            x = _on_walls(region.outer(np.array(steps)), *box)
             x = x[np.sort(np.unique(x, axis=0, return_index=True)[1])]
             return Round(self._filled(x, memory, model, box, draw), memory, promise, region.value)
         direction = unspanned(region, memory.x)  # there is nothing to gain at this scale
@@ -330,6 +330,12 @@ def promised(memory: ModelMemory, low: Floats, high: Floats, radius: float) -> f
         return math.inf
     step = lowest(memory.region, model, low, high, radius)
     return -float(model.change(step[None])[0])
+
+
+def _on_walls(x: Floats, low: Floats, high: Floats) -> Floats:
+    """The points inside, exactly on a wall where only rounding keeps them away."""
+    x = np.where(x < low + _ROUNDING, low, x)
+    return np.where(x > high - _ROUNDING, high, x)
 
 
 def _growth(share: float, length: float, radius: float) -> float:

@@ -294,13 +294,14 @@ class EmulatedTarget(Target):
         beyond = np.maximum(error - _SURE, 0.0)
         lower[inside] -= np.minimum(0.5 * beyond * (1 + beyond), _MOST_DOUBT)
         upper[inside] = np.maximum(np.minimum(upper[inside] + error, self._top), upper[inside])
+        if self._allows is not None:  # one point at a time, so here only
+            inside[inside] = self._allows(z[inside])
+            lower[~inside] = upper[~inside] = -np.inf
         return lower, upper
 
     def _means(self, z: Floats) -> Floats:
         found = np.full(len(z), -np.inf)
         inside = np.isfinite(self.log_prior(z))
-        if self._allows is not None:
-            inside[inside] = self._allows(z[inside])
         if inside.any():
             found[inside] = self.emulator.predict(z[inside])
         self.n_evaluations += int(inside.sum())
