@@ -22,8 +22,6 @@ _LOWEST = 7.0  # log height, and one more for each unknown, by which a known poi
 _SURPRISING = 3.0  # log height by which it exceeds the laws around the ends
 _MOST_ENDS = 20
 _TWICE = 2  # searches that have ended at the top
-# The same if the residuals there are no noise: the model may be wrong, but wrong minima are rarely found so often.
-_AGAINST_ODDS = 6
 
 
 class _Searches(Descents):
@@ -32,14 +30,9 @@ class _Searches(Descents):
     has_enough: Callable[[], bool] = staticmethod(lambda: True)
 
     @property
-    def agrees(self) -> bool:
-        """Whether they agree."""
-        return super().is_settled
-
-    @property
     def is_settled(self) -> bool:
         """Whether they agree, and were enough."""
-        return self.agrees and self.has_enough()
+        return super().is_settled and self.has_enough()
 
 
 class OutputSearch:
@@ -109,7 +102,7 @@ class OutputSearch:
         ends = ends_at(self._known, self._rows, searches.pool, self._loss, precision, self._reach, jacobian)
         ends[0] = ends[0]._replace(n_climbs=max(searches.agreement.n_here, 1))
         why = ""
-        if searches.contradiction and not searches.agrees and searches.agreement.n_here < _AGAINST_ODDS:
+        if searches.contradiction:  # a posterior of such data is doubtful, whichever of the three is true
             why = (
                 "The residuals of the best fit are no noise: a better one was missed, or the model or its errors are "
                 "wrong; raise maxfev"
