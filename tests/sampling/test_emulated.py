@@ -19,7 +19,7 @@ from paoswarm.core.weights import normalise
 from paoswarm.sampling.densities import Mixture
 from paoswarm.sampling.emulated.emulator import Emulator, Frame
 from paoswarm.sampling.emulated.kriging import Kriging, Scales, trend_columns
-from paoswarm.sampling.emulated.searches import End, first_draws
+from paoswarm.sampling.emulated.searches import ClimbEnd, first_draws
 from paoswarm.sampling.emulated.simulations import Simulations
 from paoswarm.sampling.emulated.two_stage import TwoStage
 from paoswarm.sampling.target import Target
@@ -198,7 +198,7 @@ def test_first_draws_fill_all_slices():
 def test_the_mass_of_an_end_is_laplaces():
     known = of_quadratic()
     known.evaluate(np.full((1, 3), 0.3))
-    end = End.at(known, len(known) - 1, 0.1 * np.eye(3), is_determined=True)
+    end = ClimbEnd.at(known, len(known) - 1, 0.1 * np.eye(3), is_determined=True)
     exact = 1.5 * math.log(2 * math.pi) + 3 * math.log(0.1) - 3 * math.log(2)
     assert_allclose(end.log_mass, exact)
 

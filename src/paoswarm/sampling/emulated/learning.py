@@ -53,7 +53,7 @@ _N_GOOD = 3
 _ONE_FOR_ALL = 0.8  # share of the local emulators' error below which one emulator takes their place
 
 
-class Batch(NamedTuple):
+class LearningBatch(NamedTuple):
     """Points to simulate next; the first ``n_plain`` are draws, the next ``n_tails`` are of the tails."""
 
     z: Floats
@@ -156,7 +156,7 @@ class Learner:
         kept = np.isfinite(self._log_weights)
         return _moments(self.pool.z[kept], self._log_weights[kept], self._known.target)
 
-    def batch(self, n: int) -> Batch:
+    def batch(self, n: int) -> LearningBatch:
         """The next ``n`` points."""
         kinds = [self._draws(one) for one in (self._log_weights, self._log_warm, self._log_upper)]
         numbers = [max(1, round(share * n)) for share in _OF_EACH]
@@ -177,7 +177,7 @@ class Learner:
             gain[chosen] = -1.0
             chosen.append(int(np.argmax(gain)))
             left = _without(left, chosen[-1])
-        return Batch(candidates[chosen], n_plain, n_drawn - n_plain)
+        return LearningBatch(candidates[chosen], n_plain, n_drawn - n_plain)
 
     def _draws(self, log_weights: Floats) -> Floats:
         """Different draws of the emulated posterior's pool, by weight."""
@@ -185,7 +185,7 @@ class Learner:
         found: Floats = self.pool.z[rows]
         return found
 
-    def simulate(self, batch: Batch) -> None:
+    def simulate(self, batch: LearningBatch) -> None:
         """Simulate a batch, and note how wrong the emulator was at draws, and in the tails as far as that matters."""
         n, n_tails = batch.n_plain, batch.n_plain + batch.n_tails
         expected, log_prior = self.emulator.predict(batch.z), self._known.target.log_prior(batch.z)

@@ -14,7 +14,7 @@ from paoswarm.least_squares.loss import Loss
 from paoswarm.least_squares.pool import Pool
 from paoswarm.sampling.adapt import PriorDensity
 from paoswarm.sampling.climbs import distance
-from paoswarm.sampling.emulated.searches import ENOUGH, End, FoundEnds, factor_of
+from paoswarm.sampling.emulated.searches import ENOUGH, ClimbEnd, FoundEnds, factor_of
 from paoswarm.sampling.emulated.simulations import Simulations
 
 _REACH = 5.0  # |z| up to which coordinates with a normal prior are searched
@@ -119,7 +119,7 @@ def ends_at(
     precision: Precision,
     reach: Floats,
     jacobian: Floats | None,
-) -> list[End]:
+) -> list[ClimbEnd]:
     """The best point of a pool, and points that are higher than normal laws around the ends would have it.
 
     ``rows`` are the simulations of the pool's points, ``reach`` half the widths of its cube, and ``jacobian`` is the
@@ -127,9 +127,9 @@ def ends_at(
     """
     is_flat = PriorDensity(known.target).bounded
 
-    def end(number: int, jacobian: Floats | None) -> End:
+    def end(number: int, jacobian: Floats | None) -> ClimbEnd:
         factor = factor_of(_precision(loss, pool.outputs[number], jacobian, reach), is_flat)
-        return End.at(known, rows[number], factor, is_determined=True)._replace(n_climbs=0)
+        return ClimbEnd.at(known, rows[number], factor, is_determined=True)._replace(n_climbs=0)
 
     ends = [end(pool.best, jacobian)]
     heights = known.height[rows]

@@ -32,7 +32,7 @@ ENOUGH = 9  # climbs after which no more begin if the top was reached twice
 _FEWEST = 3  # with which the search may end where its budget is small
 
 
-class End(NamedTuple):
+class ClimbEnd(NamedTuple):
     """Where climbs have ended."""
 
     row: int  # of the simulations
@@ -42,7 +42,7 @@ class End(NamedTuple):
     n_climbs: int = 1
 
     @classmethod
-    def at(cls, known: Simulations, row: int, factor: Floats, *, is_determined: bool) -> End:
+    def at(cls, known: Simulations, row: int, factor: Floats, *, is_determined: bool) -> ClimbEnd:
         """The end at a simulation, with a scale there."""
         log_mass = float(known.height[row]) + float(log_volume(factor))
         return cls(row, Frame(known.z[row], factor), is_determined, log_mass)
@@ -51,7 +51,7 @@ class End(NamedTuple):
 class FoundEnds(NamedTuple):
     """All ends that matter, the heaviest first."""
 
-    ends: list[End]
+    ends: list[ClimbEnd]
     n_climbs: int
     is_sure: bool  # whether enough have come to the heaviest end
     doubt: str = ""  # another reason to doubt the top
@@ -133,10 +133,10 @@ class Climb:
             self.row = first + best
         self.values += heights.tolist()
 
-    def end(self) -> End:
+    def end(self) -> ClimbEnd:
         """Where it is, with the normal law that has the curvature of the last model."""
         factor = factor_of(self._precision(), self._flat)
-        return End.at(self._known, self.row, factor, is_determined=self.is_determined)
+        return ClimbEnd.at(self._known, self.row, factor, is_determined=self.is_determined)
 
 
 def factor_of(precision: Floats, is_flat: NDArray[np.bool_]) -> Floats:
@@ -169,7 +169,9 @@ def search_by_number(known: Simulations, budget: tuple[int, int], abreast: int, 
         if not active:
             if not found.ends:  # there was no room for a climb
                 best, anywhere = int(np.argmax(height)), factor_of(np.zeros((d, d)), PriorDensity(target).bounded)
-                found = found._replace(ends=[End.at(known, best, anywhere, is_determined=False)._replace(n_climbs=0)])
+                found = found._replace(
+                    ends=[ClimbEnd.at(known, best, anywhere, is_determined=False)._replace(n_climbs=0)]
+                )
             return found._replace(ends=_that_matter(known, found.ends))
         points = [climb.ask() for climb in active]
         is_spent = sum(map(len, points)) > end - target.n_evaluations
@@ -195,7 +197,7 @@ def _next_start(known: Simulations, waiting: list[int], starts: list[int]) -> in
     return waiting.pop(int(np.argmax(apart)))
 
 
-def _noted(known: Simulations, ends: list[End], new: End) -> list[End]:
+def _noted(known: Simulations, ends: list[ClimbEnd], new: ClimbEnd) -> list[ClimbEnd]:
     """Count a climb to an end that is known, or add a new one; the heaviest end comes first."""
     home = next((i for i, old in enumerate(ends) if _are_same(known, old, new)), None)
     if home is not None:
@@ -205,7 +207,7 @@ def _noted(known: Simulations, ends: list[End], new: End) -> list[End]:
     return sorted([*ends, new], key=lambda one: -one.log_mass)
 
 
-def _are_same(known: Simulations, a: End, b: End) -> bool:
+def _are_same(known: Simulations, a: ClimbEnd, b: ClimbEnd) -> bool:
     """Whether two ends belong to one mode: by its scale, else by a point half way."""
     heights, circle, d = known.height, known.target.circle, known.target.dim
     if abs(heights[a.row] - heights[b.row]) > _LIGHT + d:
@@ -223,6 +225,6 @@ def _are_same(known: Simulations, a: End, b: End) -> bool:
     return bool(known.height[-1] > min(heights[a.row], heights[b.row]) - _DIP)
 
 
-def _that_matter(known: Simulations, ends: list[End]) -> list[End]:
+def _that_matter(known: Simulations, ends: list[ClimbEnd]) -> list[ClimbEnd]:
     least = max((known.height[one.row] for one in ends), default=math.inf) - _LIGHT - known.target.dim
     return [one for one in ends if known.height[one.row] > least]
