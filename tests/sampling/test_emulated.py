@@ -19,7 +19,7 @@ from paoswarm.core.weights import normalise
 from paoswarm.sampling.densities import Mixture
 from paoswarm.sampling.emulated.emulator import Emulator, Frame
 from paoswarm.sampling.emulated.kriging import Kriging, Scales, trend_columns
-from paoswarm.sampling.emulated.searches import ClimbEnd, first_draws
+from paoswarm.sampling.emulated.number_search import ClimbEnd, first_draws
 from paoswarm.sampling.emulated.simulations import Simulations
 from paoswarm.sampling.emulated.two_stage import TwoStage
 from paoswarm.sampling.target import Target
@@ -360,3 +360,35 @@ def test_the_attractor_of_gauss_and_newton_has_laplaces_law(dt, zeta):
     noise = 4 * zeta * omega**3 * step.covariance
     stationary = np.diag([1.0, omega**2])
     assert_allclose(step.A @ stationary @ step.A.T + noise, stationary, atol=1e-12)
+
+
+def test_a_noisy_likelihood_has_no_error():
+    rng = np.random.default_rng(0)
+    with pytest.warns(RuntimeWarning, match="log_likelihood is noisy"):
+        posterior = ps.sample(lambda p: log_likelihood(p) + rng.normal(), GROWTH, maxfev=200, rng=1)
+    assert not posterior.success
+    assert math.isinf(posterior.log_evidence_error)
+
+
+def test_a_posterior_at_a_bound_is_remarked_on():
+    posterior = ps.sample(growth, {"limit": (1, 17.0), "rate": (0.01, 10)}, DATA, sigma=0.8, maxfev=150, rng=1)
+    assert "limit is pressed against a bound of the prior" in posterior.message
+
+
+def test_a_stored_run_keeps_the_number_of_points_at_once(tmp_path):
+    store = ps.Store(tmp_path / "run.paoswarm", fsync="never", trust=True)
+    four = ps.sample(growth, GROWTH, DATA, sigma=0.8, workers=ps.Workers(map), rng=1, store=store)
+    assert store.recorded("emulate") == 1
+    again = ps.sample(growth, GROWTH, DATA, sigma=0.8, rng=1, store=store)
+    assert_array_equal(again.draws, four.draws)
+    fit, kept = ps.fit(growth, GROWTH, DATA, rng=1), ps.Store(tmp_path / "fit.paoswarm", fsync="never", trust=True)
+
+    class Pool:
+        num_workers = 3
+
+        def __call__(self, function, items):
+            return map(function, items)
+
+    whole = fit.sample(rng=1, store=kept, workers=Pool())
+    assert kept.recorded("emulate") == 3
+    assert_array_equal(fit.sample(rng=1, store=kept).draws, whole.draws)

@@ -23,18 +23,19 @@ from paoswarm.evaluate.evaluator import Evaluator
 from paoswarm.evaluate.interrupts import delays_interrupts
 from paoswarm.fitting.cube import Cube, FittedVariables
 from paoswarm.least_squares.trust_region import Region
+from paoswarm.methods.agreement import CONVERGED, KNOWN
 from paoswarm.sampling.adapt import UNSURE, Frozen, PriorDensity, draw_into, refine
 from paoswarm.sampling.assemble_posterior import draw_posterior
 from paoswarm.sampling.climbs import Mode
 from paoswarm.sampling.emulated.emulate import emulated_posterior
+from paoswarm.sampling.emulated.number_search import FoundEnds
 from paoswarm.sampling.emulated.output_search import ends_at
-from paoswarm.sampling.emulated.searches import FoundEnds
 from paoswarm.sampling.emulated.simulations import Simulations
 from paoswarm.sampling.likelihood import BatchLikelihood, DataLikelihood
 from paoswarm.sampling.posterior import Posterior
 from paoswarm.sampling.prior import UniformBox
 from paoswarm.sampling.proposals import DrawPool, blend, make_ladder
-from paoswarm.sampling.sample import DEFAULT_BUDGET, MOST_UNKNOWNS, read_wanted, sampled
+from paoswarm.sampling.sample import DEFAULT_BUDGET, MOST_UNKNOWNS, read_wanted, recorded_size, sampled
 from paoswarm.sampling.target import Target
 from paoswarm.store.encoding import encode
 from paoswarm.store.journal import Journal
@@ -136,12 +137,18 @@ def sample_fit(
     budget = None if maxfev is None else whole_number("maxfev", maxfev, 10)
     in_batches = replace(call.options.workers, asynchronous=False)  # the fit may have been asynchronous
     options = CallOptions(False, in_batches if workers is None else Workers.of_batches(workers))
-    journal = None
+    journal, abreast = None, options.workers.count
     if store is not None:
         store = Store.of(store)
         rng, seed = store.seeded(rng)
         free = [one for one, fitted in zip(call.space.variables, variables.is_fitted, strict=True) if fitted]
-        own = {"prior": encode(dict(zip(prior.names, free, strict=True))), "fit": encode(solution.point), "rng": seed}
+        abreast = recorded_size(store, options.workers)
+        own = {
+            "emulate": abreast,
+            "prior": encode(dict(zip(prior.names, free, strict=True))),
+            "fit": encode(solution.point),
+            "rng": seed,
+        }
         limits = {"n_effective": wanted, "maxfev": budget, "expected": budget}
         journal = Journal(store, RecordedRun("sample", own, limits, options.described), call.to_fingerprint())
     source = generator(rng)
@@ -159,8 +166,6 @@ def sample_fit(
         if budget is None and is_emulated:
             budget = DEFAULT_BUDGET * (prior.dim + 2)
         target = Target(batches, prior, budget)
-        abreast = options.workers.count
-
         region = call.regions[cell]
 
         def allows(z: Floats) -> NDArray[np.bool_]:
@@ -201,7 +206,8 @@ def _found(fit: Fit, known: Simulations) -> FoundEnds:
     rows = range(len(known))
     ends = ends_at(known, rows, fit.pool(), solution.loss, fit["_precision"], reach, solution.jacobian)
     ends[0] = ends[0]._replace(n_climbs=fit.agreement.n_here)
-    return FoundEnds(ends, len(fit.searches), fit.success)
+    n_ended = sum(one.ending in (CONVERGED, KNOWN) for one in fit.searches)
+    return FoundEnds(ends, n_ended, fit.success)
 
 
 def _known(fit: Fit, likelihood: FitLikelihood) -> tuple[Floats, Floats]:

@@ -240,7 +240,7 @@ def interrupted_posterior(target: Target, pool: DrawPool, why: str) -> Posterior
     return _assembled(target, None, made, pool.log_likelihood, math.inf, "interrupted", diagnostics, remarks)
 
 
-def _problems(target: Target, z: Floats, share: Floats) -> list[Remark]:
+def value_problems(target: Target, z: Floats, share: Floats) -> list[Remark]:
     """Why no error can be stated, whatever the weights: the likelihood is noisy, or the prior has no digits left."""
     texts = []
     if target.noise > NOISY:
@@ -256,7 +256,7 @@ def _problems(target: Target, z: Floats, share: Floats) -> list[Remark]:
     return [Remark(DOUBTFUL, text) for text in texts]
 
 
-def _shape_remarks(target: Target, z: Floats, x: Floats, share: Floats) -> list[Remark]:
+def shape_remarks(target: Target, z: Floats, x: Floats, share: Floats) -> list[Remark]:
     """Remarks on parameters at a bound, and on moments that may not exist."""
     remarks = tail_remarks(target.prior.names, x, share)
     if names := target.prior.pressed(z, share):
@@ -289,9 +289,9 @@ def _assembled(
     some = slice(None, None, max(1, len(x) // _LOOKED_AT))
     share = weights[some] / weights[some].sum()
     z = made.draws[np.flatnonzero(kept)[some]]
-    if problems := _problems(target, z, share):
+    if problems := value_problems(target, z, share):
         error = math.inf
-    remarks = [*problems, *remarks, *_shape_remarks(target, z, x[some], share)]
+    remarks = [*problems, *remarks, *shape_remarks(target, z, x[some], share)]
     return Posterior(
         names=target.prior.names,
         weighted=WeightedDraws(

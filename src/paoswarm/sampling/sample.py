@@ -327,6 +327,12 @@ _WITHOUT = (  # what an emulator cannot do
 )
 
 
+def recorded_size(store: Store | None, workers: Workers) -> int:
+    """How many points an emulator asks for at once: as many as a recorded run, else as there are workers."""
+    recorded = None if store is None else store.recorded("emulate")
+    return recorded if isinstance(recorded, int) and recorded > 0 else workers.count
+
+
 def read_emulate(
     emulate: bool | None,
     store: Store | None,
@@ -342,12 +348,9 @@ def read_emulate(
 
     There is one if it is wanted, or if nothing says no and simulations are few; ``others`` say no, see `_WITHOUT`.
     """
-    at_once = workers.count
-    recorded = None if store is None else store.recorded("emulate", 0)  # None: the recorded run has none
-    if isinstance(recorded, int) and recorded > 0:
-        at_once, emulate = recorded, True if emulate is None else emulate
-    elif store is not None and recorded is None and emulate is None:
-        emulate = False
+    at_once = recorded_size(store, workers)
+    if store is not None and emulate is None:
+        emulate = {None: False, 0: None}.get(store.recorded("emulate", 0), True)  # None: the recorded run has none
     if emulate is not None and flag("emulate", emulate):
         if wrong := [text for text, is_given in zip(_WITHOUT, others, strict=True) if is_given]:
             raise ValueError(f"emulate=True does not go with {wrong[0]}")

@@ -16,19 +16,20 @@ from paoswarm._extras import ProgressBar
 from paoswarm.core.arrays import Floats
 from paoswarm.core.weights import effective_size, log_sum_exp, normalise, systematic
 from paoswarm.sampling.adapt import NothingFound
-from paoswarm.sampling.assemble_posterior import is_success, message, tail_remarks
+from paoswarm.sampling.assemble_posterior import is_success, message, shape_remarks, value_problems
 from paoswarm.sampling.emulated.learning import Learner
+from paoswarm.sampling.emulated.number_search import FoundEnds, first_draws, search_by_number
 from paoswarm.sampling.emulated.output_search import OutputSearch
-from paoswarm.sampling.emulated.searches import FoundEnds, first_draws, search_by_number
 from paoswarm.sampling.emulated.simulations import Simulations
 from paoswarm.sampling.emulated.two_stage import Estimate, TwoStage
 from paoswarm.sampling.importance import TRUSTED_K
 from paoswarm.sampling.posterior import DOUBTFUL, FEWER, SHAPE, Posterior, Remark
-from paoswarm.sampling.target import Interrupted, Target
+from paoswarm.sampling.target import Interrupted, Target, warn_of_wrong_scale
 from paoswarm.sampling.weighted_draws import WeightedDraws
 
 _SEARCH_SHARE = 0.4  # of the budget, with first draws, for a search that is sure of its top
 _LEARNING, _LEARNING_EACH = 20, 8  # simulations kept for learning: this number, and so many for each unknown
+_CHECKED_TWICE = 2  # highest points evaluated again, to see whether the likelihood is noisy
 _LEARNING_SHARE = 0.6  # of what is left, at most, for learning
 _DRAWS = 40_000  # of the first stage
 _NUMBERS, _FEWEST_KEPT = 1e7, 4000  # outputs at all draws that are kept, about, and draws at least
@@ -69,6 +70,8 @@ def emulated_posterior(
     found = search(soft, max(soft, target.n_left - reserve))
     if not found.ends:
         raise NothingFound(f"the likelihood is zero or failed at all {len(known)} points")
+    highest = np.argsort(-known.log_likelihood, kind="stable")[: min(_CHECKED_TWICE, target.n_left)]
+    target.measure_again(known.z[highest], known.log_likelihood[highest])
     learner = Learner(known, [one.frame for one in found.ends], known.model is not None, rng)
     end = target.n_evaluations + int(_LEARNING_SHARE * target.n_left)
     size = _round_up(max(4, d if d < 8 else 2 * d), abreast)
@@ -88,7 +91,8 @@ def explore(
     target, d = known.target, known.target.dim
     n_first = max(1, min(4 * d + 4, most // 2))
     draws = first_draws(n_first, target, rng)
-    known.evaluate(draws if starts is None else np.concatenate([starts[: max(1, most // 2)], draws]))
+    values = known.evaluate(draws if starts is None else np.concatenate([starts[: max(1, most // 2)], draws]))
+    warn_of_wrong_scale(draws, values[-n_first:])
     if not known.worked.any():
         return FoundEnds([], 0, is_sure=False)
     if known.model is not None:
@@ -121,7 +125,7 @@ def _produce(
             if not is_last and (estimate.spread >= _POOR or estimate.effective < _EVEN * len(two.picks)):
                 number += 1
                 continue
-            while target.n_left > 0 and not is_precise(estimate, wanted):
+            while target.n_left > 0 and not _is_precise(estimate, wanted):
                 _simulate(known, two, min(target.n_left, _round_up(max(25, least // 2), abreast)), rng)
                 estimate = two.estimate()
                 bar.show("production", effective=_worth(estimate), error=estimate.error)
@@ -132,7 +136,7 @@ def _produce(
         return two, estimate, None
 
 
-def is_precise(estimate: Estimate, wanted: int) -> bool:
+def _is_precise(estimate: Estimate, wanted: int) -> bool:
     """Whether evidence and means are known as well as it was wanted."""
     return estimate.simulated_error < _PRECISE and _worth(estimate) >= wanted
 
@@ -182,10 +186,12 @@ def _assembled(
     if known.model is not None:
         known.drawn_outputs = learner.emulator.outputs(z)
     weights = normalise(log_weights)
+    problems = value_problems(target, z, weights)
     remarks = [
+        *problems,
         *_doubts(estimate, found),
         *_remarks(estimate, wanted, target, cut_short),
-        *tail_remarks(target.prior.names, x, weights),
+        *shape_remarks(target, z, x, weights),
     ]
     n = found.n_climbs
     unseen = 1 - 0.05 ** (1 / n) if n else 1.0
@@ -199,17 +205,18 @@ def _assembled(
         "modes": target.parameters(known.z[[end.row for end in found.ends if end.n_climbs]]),
         "climbs": np.array([end.n_climbs for end in found.ends if end.n_climbs], dtype=int),
         "search_settled": found.is_sure and not found.doubt,
+        "noise": target.noise,
         "unattractive": unseen,
     }
     sentence = f"Modes that attract less than {100 * unseen:.2g} % of the starts of searches cannot be ruled out."
-    error = math.inf if estimate.spread >= _USELESS or estimate.effective < _FEWEST_EFFECTIVE else estimate.error
+    has_error = not problems and estimate.spread < _USELESS and estimate.effective >= _FEWEST_EFFECTIVE
     return Posterior(
         names=target.prior.names,
         weighted=WeightedDraws(
             target.prior.gathered(x, weights), log_weights, emulated, target.prior.parameter_log_density(x)
         ),
         log_evidence=estimate.log_evidence,
-        log_evidence_error=error,
+        log_evidence_error=estimate.error if has_error else math.inf,
         n_evaluations=target.n_evaluations,
         n_failed=target.n_failed,
         method="emulated" if cut_short is None else "interrupted",
@@ -246,7 +253,7 @@ def _remarks(estimate: Estimate, wanted: int, target: Target, cut_short: Interru
     if cut_short is not None:
         why = cut_short.why.rstrip(".") or "Interrupted"
         remarks.append(Remark(FEWER, f"{why}: the draws are worth {_worth(estimate):.0f} of {wanted}"))
-    elif not is_precise(estimate, wanted):
+    elif not _is_precise(estimate, wanted):
         text = f"The draws are worth {_worth(estimate):.0f} of {wanted} independent ones, for maxfev={target.maxfev}"
         remarks.append(Remark(FEWER, text))
     text = f"The emulator misplaced {estimate.misplaced:.1%} of the posterior before it was corrected"

@@ -163,7 +163,7 @@ class Learner:
         firsts = np.cumsum([0, *map(len, kinds)]).tolist()
         candidates = np.concatenate(kinds)
         chosen: list[int] = []
-        for first, kind, number in zip(firsts, kinds, numbers, strict=False):
+        for first, kind, number in zip(firsts, kinds, numbers, strict=False):  # ``firsts`` has the end as well
             number = min(number, len(kind), n - len(chosen))
             chosen += (first + self._rng.choice(len(kind), number, replace=False)).tolist()
         n_plain = sum(one < firsts[1] for one in chosen)

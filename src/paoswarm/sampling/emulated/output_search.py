@@ -14,7 +14,7 @@ from paoswarm.least_squares.loss import Loss
 from paoswarm.least_squares.pool import Pool
 from paoswarm.sampling.adapt import PriorDensity
 from paoswarm.sampling.climbs import distance
-from paoswarm.sampling.emulated.searches import ENOUGH, ClimbEnd, FoundEnds, factor_of
+from paoswarm.sampling.emulated.number_search import ENOUGH, ClimbEnd, FoundEnds, factor_of
 from paoswarm.sampling.emulated.simulations import Simulations
 
 _REACH = 5.0  # |z| up to which coordinates with a normal prior are searched

@@ -1,4 +1,4 @@
-"""Searches for modes from few points: trust-region climbs by quadratic models, side by side."""
+"""Searches for modes by one number from few points: trust-region climbs by quadratic models, side by side."""
 
 from __future__ import annotations
 
@@ -89,7 +89,6 @@ class Climb:
         )
         self.row, self.values = start, [float(known.height[start])]
         self._pending: Floats = np.empty((0, target.dim))
-        self._heights: list[float] = []
 
     @property
     def is_done(self) -> bool:
