@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shlex
+import sys
 import tempfile
 from pathlib import Path
 
@@ -41,6 +42,15 @@ def assert_alike(shown, said):
         np.testing.assert_allclose(*numbers, rtol=0.1, atol=1e-6, err_msg=said)
 
 
+@pytest.fixture
+def no_model():
+    """Other tests import a module of this name, too."""
+    sys.modules.pop("model", None)
+    yield
+    sys.modules.pop("model", None)
+
+
+@pytest.mark.usefixtures("no_model")
 def test_the_page_does_what_it_shows(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     count = 0
